@@ -3,3 +3,6 @@
 
 // floors
 pub mod types;
+
+// what Raft carries
+pub mod shard;

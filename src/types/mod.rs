@@ -2,6 +2,7 @@
 
 mod object_id;
 mod topic;
+pub mod varint;
 
 pub use object_id::{ByteRange, ObjectId};
 pub use topic::{Partition, TopicId};
