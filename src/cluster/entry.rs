@@ -21,6 +21,7 @@ pub enum RootEntry {
     RegisterBroker(Registration),
     #[serde(rename = "alive")]
     SetAlive { broker: BrokerId, epoch: BrokerEpoch, alive: bool },
+    /// A shard of this replication factor led by `preferred`, unless there is one.
     #[serde(rename = "shard")]
     CreateShard { replication_factor: u16, voters: Vec<NodeId>, preferred: NodeId },
     /// The shard's Raft membership has changed to these voters.

@@ -5,7 +5,7 @@ use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
-use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId};
+use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
 
 /// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
 pub const PRODUCER_EXPIRY_MS: Timestamp = 24 * 3600 * 1000;
@@ -16,9 +16,12 @@ pub struct RootState {
     node_next: NodeId,
     /// Data directory → the node id it was given.
     directories: BTreeMap<String, NodeId>,
+    #[serde(with = "arc_map")]
     brokers: BTreeMap<BrokerId, Arc<Broker>>,
     epoch_next: BrokerEpoch,
+    #[serde(with = "arc_map")]
     shards: BTreeMap<ShardId, Arc<Shard>>,
+    #[serde(with = "arc_map")]
     topics: BTreeMap<TopicId, Arc<Topic>>,
     names: BTreeMap<String, TopicId>,
     producer_id_next: i64,
@@ -92,6 +95,10 @@ impl RootState {
                 RootAnswer::Done
             }
             RootEntry::CreateShard { replication_factor, voters, preferred } => {
+                let same = |s: &&Arc<Shard>| s.replication_factor == replication_factor && s.preferred == preferred;
+                if let Some(existing) = self.shards.values().find(same) {
+                    return RootAnswer::Shard(existing.id);
+                }
                 let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
                 let shard = Shard { id, replication_factor, voters, preferred, partitions: 0 };
                 self.shards.insert(id, Arc::new(shard));

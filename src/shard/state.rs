@@ -7,11 +7,12 @@ use crate::shard::chain::{Chain, Turn};
 use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Release, Slot, partitions_of};
 use crate::shard::partition::{PartitionState, Placed};
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
-use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId};
+use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
 
 /// Everything a shard knows. A pure function of its log: no clock, no randomness, no I/O.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
+    #[serde(with = "arc_map")]
     partitions: BTreeMap<Slot, Arc<PartitionState>>,
     slot_next: Slot,
     chains: BTreeMap<BrokerId, Chain>,

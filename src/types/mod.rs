@@ -1,5 +1,6 @@
 //! Words of the domain as types. Integers appear only at the wire.
 
+pub mod arc_map;
 mod object_id;
 mod topic;
 pub mod varint;
