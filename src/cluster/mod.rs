@@ -17,11 +17,13 @@ mod handle;
 mod identity;
 mod join;
 mod machine;
+mod placement;
 mod reconcile;
 mod state;
 
 pub use controller::control;
 pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
+pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};
 pub use identity::{Identity, IdentityError};
 pub use join::{JoinAnswer, JoinError, establish};

@@ -46,6 +46,8 @@ pub struct Shard {
     pub id: ShardId,
     pub replication_factor: u16,
     pub voters: Vec<NodeId>,
+    /// The voters it was created with: only these may found the Raft group.
+    pub founders: Vec<NodeId>,
     /// The voter that should lead while it is well.
     pub preferred: NodeId,
     /// Partitions placed here, to place the next ones elsewhere.
@@ -100,7 +102,7 @@ impl RootState {
                     return RootAnswer::Shard(existing.id);
                 }
                 let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
-                let shard = Shard { id, replication_factor, voters, preferred, partitions: 0 };
+                let shard = Shard { id, replication_factor, founders: voters.clone(), voters, preferred, partitions: 0 };
                 self.shards.insert(id, Arc::new(shard));
                 RootAnswer::Shard(id)
             }

@@ -6,8 +6,10 @@
 //! - **Never does**: I/O, or waiting under its lock.
 //! - **Limits**: waiting readers are bounded by the connections that wait.
 
+mod read_index;
 mod replica;
 mod shards;
 
+pub use read_index::{answer_read_index, read_index};
 pub use replica::{Replica, Waiter};
 pub use shards::{OpenShard, Shards};
