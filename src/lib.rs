@@ -3,3 +3,4 @@
 
 // floors
 pub mod types;
+pub mod batch;
