@@ -4,3 +4,4 @@
 // floors
 pub mod types;
 pub mod batch;
+pub mod protocol;
