@@ -3,3 +3,6 @@
 
 // floors
 pub mod types;
+
+// the rooms
+pub mod object;
