@@ -11,15 +11,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use milepost_raft::{Group, Node, NodeId, call_address};
 use serde::{Deserialize, Serialize};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::cluster::identity::{Identity, IdentityError};
 use crate::cluster::{Cluster, Registration, RootAnswer, RootEntry, RootMachine};
-use crate::object::{self, Claim, Marker, Store};
+use crate::object::marker::{self, Claim, Marker};
+use crate::object::{self, Store};
 use crate::peer::{self, Answer};
 
+const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -64,7 +66,11 @@ pub async fn establish(
     configured: Option<String>,
 ) -> Result<(Identity, Marker), JoinError> {
     let known = Identity::load(&data_dir)?;
-    let marker = object::read_marker(store.as_ref()).await?;
+    let marker = match marker::read(store.as_ref(), Instant::now() + STORE_TIMEOUT).await {
+        Ok(marker) => Some(marker),
+        Err(object::Error::NotFound { .. }) => None,
+        Err(e) => return Err(e.into()),
+    };
     if let (Some(wanted), Some(marker)) = (&configured, &marker)
         && *wanted != marker.cluster_id
     {
@@ -110,7 +116,7 @@ async fn fresh(
             let cluster_id = configured.unwrap_or_else(|| Uuid::new_v4().to_string());
             let identity = Identity { cluster_id, directory: directory.clone(), node_id: 1, founder: true };
             identity.store(&data_dir)?;
-            match object::claim(store.as_ref(), &identity.cluster_id).await? {
+            match marker::claim(store.as_ref(), &identity.cluster_id, Instant::now() + STORE_TIMEOUT).await? {
                 Claim::Claimed(marker) => {
                     info!(cluster = marker.cluster_id, "a new cluster is founded in this bucket");
                     return Ok((identity, marker));

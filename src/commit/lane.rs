@@ -186,7 +186,9 @@ impl Lane {
             let body = front.request(self.way.shard, previous);
             tokio::spawn(follow_held(self.way.clone(), front, verdicts, body));
         } else if verdicts.len() == front.replies.len() {
-            front.replies.into_iter().zip(verdicts).for_each(|(reply, verdict)| drop(reply.send(Ok(verdict))));
+            for (reply, verdict) in front.replies.into_iter().zip(verdicts) {
+                let _ = reply.send(Ok(verdict));
+            }
         } else {
             answer_all(front.replies, Err(Error::Unknown));
         }
@@ -251,7 +253,10 @@ fn answer_decided(open: &mut [Option<Reply>], verdicts: &[Verdict]) {
 }
 
 fn answer_all(replies: impl IntoIterator<Item = Reply>, result: Result<Verdict, Error>) {
-    replies.into_iter().for_each(|reply| drop(reply.send(result)));
+    // A producer that has gone away asks again elsewhere.
+    for reply in replies {
+        let _ = reply.send(result);
+    }
 }
 
 trait MapAnswer: Future<Output = Result<Bytes, CallError>> + Sized {

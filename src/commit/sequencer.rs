@@ -31,7 +31,6 @@ const HOLD_MAX: Duration = Duration::from_millis(1000);
 /// until all of them are decided, and what is in turn is then read from applied state again.
 pub struct Sequencer {
     shard: Arc<OpenShard>,
-    cluster: Cluster,
     term: u64,
     /// Newest object proposed per broker, ahead of what is applied.
     proposed: HashMap<BrokerId, (BrokerEpoch, u64)>,
@@ -52,12 +51,11 @@ pub struct Sequencers {
 
 impl Sequencers {
     /// Starts the sequencer of a shard that was just opened.
-    pub fn open(&self, shard: Arc<OpenShard>, cluster: Cluster) {
+    pub fn open(&self, shard: Arc<OpenShard>) {
         let (queue, requests) = mpsc::channel(QUEUE_MAX);
         self.queues.write().expect("no writer panics").insert(shard.id, queue);
         let sequencer = Sequencer {
             shard,
-            cluster,
             term: 0,
             proposed: HashMap::new(),
             in_flight: FuturesUnordered::new(),

@@ -29,6 +29,7 @@ pub fn split_shard(mut body: Bytes) -> Result<(ShardId, Bytes), Malformed> {
 const APPENDED: u8 = 0;
 const DUPLICATE: u8 = 1;
 const HELD: u8 = 2;
+const STAMPED: u8 = 3;
 const REFUSED: u8 = 16;
 
 pub fn encode_outcome(outcome: &Outcome) -> Bytes {
@@ -39,9 +40,14 @@ pub fn encode_outcome(outcome: &Outcome) -> Bytes {
             varint::put(&mut out, verdicts.len() as u64);
             for verdict in verdicts {
                 match verdict {
-                    Verdict::Appended { base } => {
+                    Verdict::Appended { base, append_time: None } => {
                         out.put_u8(APPENDED);
                         varint::put(&mut out, *base as u64);
+                    }
+                    Verdict::Appended { base, append_time: Some(time) } => {
+                        out.put_u8(STAMPED);
+                        varint::put(&mut out, *base as u64);
+                        varint::put_signed(&mut out, *time);
                     }
                     Verdict::Duplicate { base } => {
                         out.put_u8(DUPLICATE);
@@ -75,7 +81,8 @@ pub fn decode_outcome(bytes: &[u8]) -> Result<Outcome, Malformed> {
 
 fn decode_verdict(r: &mut Reader) -> Result<Verdict, Malformed> {
     Ok(match r.byte()? {
-        APPENDED => Verdict::Appended { base: r.int()? },
+        APPENDED => Verdict::Appended { base: r.int()?, append_time: None },
+        STAMPED => Verdict::Appended { base: r.int()?, append_time: Some(r.signed()?) },
         DUPLICATE => Verdict::Duplicate { base: r.int()? },
         HELD => Verdict::Held,
         refused => Verdict::Refused(refusal(refused.wrapping_sub(REFUSED))?),
@@ -109,10 +116,15 @@ fn refusal(code: u8) -> Result<Refusal, Malformed> {
 mod tests {
     use super::*;
 
+    fn appended(base: i64, append_time: Option<i64>) -> Verdict {
+        Verdict::Appended { base, append_time }
+    }
+
     #[test]
     fn outcomes_read_back_as_written() {
         let refusals = (0..6).map(|c| Verdict::Refused(refusal(c).unwrap()));
-        let verdicts = [Verdict::Appended { base: 1 << 40 }, Verdict::Duplicate { base: 7 }, Verdict::Held];
+        let verdicts =
+            [appended(1 << 40, None), appended(3, Some(1_700_000_000_000)), Verdict::Duplicate { base: 7 }, Verdict::Held];
         let taken = Outcome::Taken(verdicts.into_iter().chain(refusals).collect());
         for outcome in [taken, Outcome::OutOfTurn { last: 9 }, Outcome::Fenced] {
             assert_eq!(decode_outcome(&encode_outcome(&outcome)), Ok(outcome));

@@ -84,14 +84,15 @@ impl PartitionState {
     /// Takes the next offsets for `batch`, or says why not. Released batches of the same producer follow at once.
     pub(super) fn append(&mut self, batch: &Batch, at: Placed, released: &mut Vec<Released>) -> Verdict {
         let Some(claim) = batch.sequence else {
-            return Verdict::Appended { base: self.take_offsets(batch, at) };
+            let (base, append_time) = self.take_offsets(batch, at);
+            return Verdict::Appended { base, append_time };
         };
         let id = claim.producer.id;
         match ProducerState::check(self.producers.get(&id), claim, batch.span) {
             Check::Append => {
-                let base = self.append_claimed(claim, batch, at);
+                let verdict = self.append_claimed(claim, batch, at);
                 self.release_ready(id, at.term, released);
-                Verdict::Appended { base }
+                verdict
             }
             Check::Duplicate { base } => Verdict::Duplicate { base },
             Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
@@ -126,7 +127,7 @@ impl PartitionState {
             state.held.sort_by_key(|h| (h.epoch, h.base_sequence));
             if !state.held.is_empty() {
                 let first = state.held.remove(0);
-                let verdict = Verdict::Appended { base: self.append_held(producer_id, &first, term) };
+                let verdict = self.append_held(producer_id, &first, term);
                 released.push(Released::of(&first, verdict));
                 self.release_ready(producer_id, term, released);
             }
@@ -176,13 +177,13 @@ impl PartitionState {
         }
     }
 
-    fn append_claimed(&mut self, claim: Sequence, batch: &Batch, at: Placed) -> Offset {
-        let base = self.take_offsets(batch, at);
+    fn append_claimed(&mut self, claim: Sequence, batch: &Batch, at: Placed) -> Verdict {
+        let (base, append_time) = self.take_offsets(batch, at);
         self.producers.entry(claim.producer.id).or_default().record(claim, batch, base, at.append_time);
-        base
+        Verdict::Appended { base, append_time }
     }
 
-    fn append_held(&mut self, producer_id: i64, held: &Held, term: u64) -> Offset {
+    fn append_held(&mut self, producer_id: i64, held: &Held, term: u64) -> Verdict {
         let producer = Producer { id: producer_id, epoch: held.epoch };
         let claim = Sequence { producer, base: held.base_sequence };
         let batch =
@@ -212,7 +213,7 @@ impl PartitionState {
             let state = self.producers.get_mut(&producer_id).expect("found above");
             let held = state.held.remove(i);
             let verdict = match check {
-                Check::Append => Verdict::Appended { base: self.append_held(producer_id, &held, term) },
+                Check::Append => self.append_held(producer_id, &held, term),
                 Check::Duplicate { base } => Verdict::Duplicate { base },
                 Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
                 Check::Behind => Verdict::Refused(Refusal::DuplicateSequence),
@@ -223,7 +224,7 @@ impl PartitionState {
     }
 
     /// The one place where offsets are given out. Byte-adjacent batches of one object and epoch share a pointer.
-    fn take_offsets(&mut self, batch: &Batch, at: Placed) -> Offset {
+    fn take_offsets(&mut self, batch: &Batch, at: Placed) -> (Offset, Option<Timestamp>) {
         let base = self.high_watermark;
         let end = base + Offset::from(batch.span);
         let leader_epoch = self.leader_epoch(at.term);
@@ -248,6 +249,6 @@ impl PartitionState {
             self.pointers.push(pointer);
         }
         self.high_watermark = end;
-        base
+        (base, append_time)
     }
 }

@@ -118,7 +118,7 @@ impl State {
                 }
                 position += u64::from(earlier.len);
             }
-            return Verdict::Appended { base };
+            return Verdict::Appended { base, append_time: pointer.append_time };
         }
         match batch.sequence.and_then(|claim| partition.remembered(claim, batch.span)) {
             Some(base) => Verdict::Duplicate { base },

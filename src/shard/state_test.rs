@@ -64,8 +64,12 @@ impl Log {
     }
 }
 
+fn appended(base: i64) -> Verdict {
+    Verdict::Appended { base, append_time: None }
+}
+
 fn taken(base: &[i64]) -> Outcome {
-    Outcome::Taken(base.iter().map(|base| Verdict::Appended { base: *base }).collect())
+    Outcome::Taken(base.iter().map(|base| appended(*base)).collect())
 }
 
 #[test]
@@ -104,9 +108,9 @@ fn asking_again_finds_the_first_verdicts() {
     assert_eq!(
         first,
         Outcome::Taken(vec![
-            Verdict::Appended { base: 2 },
+            appended(2),
             Verdict::Duplicate { base: 0 },
-            Verdict::Appended { base: 3 },
+            appended(3),
             Verdict::Held,
         ])
     );
@@ -115,7 +119,7 @@ fn asking_again_finds_the_first_verdicts() {
     log.apply(Entry::Release(Release { slot: 0, producer_id: 8, accept_unknown: false }));
     let Outcome::Taken(verdicts) = log.append(mixed) else { panic!("taken before") };
     assert_eq!(verdicts[3], Verdict::Refused(Refusal::OutOfOrderSequence));
-    assert_eq!(verdicts[2], Verdict::Appended { base: 3 });
+    assert_eq!(verdicts[2], appended(3));
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn holds_batches_ahead_and_appends_them_in_order_when_the_filler_comes() {
     let effect = log.effect(append(object(0, 1), 0, vec![claimed(7, 0, 2)]));
     assert_eq!(effect.outcome, Some(taken(&[0])));
     let released: Vec<_> = effect.released.iter().map(|r| (r.batch_index, r.verdict)).collect();
-    assert_eq!(released, vec![(1, Verdict::Appended { base: 2 }), (0, Verdict::Appended { base: 4 })]);
+    assert_eq!(released, vec![(1, appended(2)), (0, appended(4))]);
     assert_eq!(log.high_watermark(), 6);
     let again = log.append(append(object(1, 1), 0, vec![claimed(7, 4, 2), claimed(7, 2, 2)]));
     assert_eq!(again, taken(&[4, 2]));

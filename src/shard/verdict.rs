@@ -1,13 +1,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::shard::producer::Held;
-use crate::types::{ObjectId, Offset};
+use crate::types::{ObjectId, Offset, Timestamp};
 
 /// What the log decided about one batch. The same on every replica, for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     #[serde(rename = "a")]
-    Appended { base: Offset },
+    Appended {
+        base: Offset,
+        /// The records' timestamp where the topic stamps them on append.
+        append_time: Option<Timestamp>,
+    },
     /// The batch was appended before, at `base`: success for its sender.
     #[serde(rename = "d")]
     Duplicate { base: Offset },
