@@ -5,4 +5,5 @@
 pub mod types;
 
 // the rooms
+pub mod cache;
 pub mod object;
