@@ -101,7 +101,7 @@ async fn nobody_listening_is_not_a_refusal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damaged_bytes_are_noticed() {
+async fn the_store_keeps_the_checksum_of_the_header() {
     let (_server, store) = start().await;
     let len = 4 << 20;
     let bytes: Bytes = (0..len).map(|i| (i % 253) as u8).collect();
