@@ -1,9 +1,22 @@
 //! Milepost: a Kafka-protocol broker that keeps record bytes in object storage and replicates only pointers.
-#![doc = "The modules below stand in the order of a record's way through the broker."]
+//!
+//! The modules stand in the order of a record's way through the broker; imports point down to a floor or forward
+//! along the path, never back. ARCHITECTURE.md walks one record along it.
 
-// floors
+// floors below the rooms
+pub mod batch;
+pub mod peer;
+pub mod protocol;
 pub mod types;
 
-// the rooms
+// what Raft carries
+pub mod shard;
+
+// the rooms, in the order of the path
+pub mod commit;
+pub mod index;
 pub mod cache;
 pub mod object;
+
+// side rooms
+pub mod cluster;

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use crate::types::ByteRange;
 
 mod directory;
+mod durable;
 mod error;
 pub mod fault;
 mod inspect;
@@ -37,6 +38,7 @@ pub mod s3;
 mod conformance;
 
 pub use directory::Directory;
+pub use durable::Durable;
 pub use error::Error;
 pub use inspect::{Inspection, inspect};
 pub use memory::Memory;
