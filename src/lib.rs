@@ -15,6 +15,7 @@ pub mod shard;
 // the rooms, in the order of the path
 pub mod commit;
 pub mod index;
+pub mod cache;
 pub mod object;
 
 // side rooms
