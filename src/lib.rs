@@ -4,4 +4,5 @@
 // floors
 pub mod types;
 pub mod batch;
+pub mod connection;
 pub mod protocol;
