@@ -58,6 +58,16 @@ pub enum TopicRef {
     Id(TopicId),
 }
 
+impl TopicRef {
+    /// What Kafka calls the absence of a topic that was named this way.
+    pub fn unknown(&self) -> ErrorCode {
+        match self {
+            TopicRef::Name(_) => ErrorCode::UnknownTopicOrPartition,
+            TopicRef::Id(_) => ErrorCode::UnknownTopicId,
+        }
+    }
+}
+
 /// Decodes a body with the generated codec.
 ///
 /// # Errors
