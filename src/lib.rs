@@ -4,5 +4,6 @@
 // floors
 pub mod types;
 pub mod batch;
+pub mod config;
 pub mod connection;
 pub mod protocol;
