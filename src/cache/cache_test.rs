@@ -110,6 +110,24 @@ async fn a_reader_that_leaves_does_not_take_the_others_bytes() {
 }
 
 #[tokio::test]
+async fn an_insert_during_a_fetch_serves_those_who_wait() {
+    let (store, cache) = with(&[(1, 100)], small()).await;
+    let gate = Gate::default();
+    store.next_get(Fault::Gate(gate.clone()));
+    let reader = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.get(id(1), 100).await }
+    });
+    gate.arrival().await;
+    cache.insert(id(1), bytes(100));
+    assert_eq!(cache.get(id(1), 100).await.unwrap(), bytes(100));
+    gate.open();
+    assert_eq!(reader.await.unwrap().unwrap(), bytes(100));
+    assert_eq!(cache.get(id(1), 100).await.unwrap(), bytes(100));
+    assert_eq!(store.calls(Operation::Get), 1);
+}
+
+#[tokio::test]
 async fn a_transient_error_is_tried_again_and_never_kept() {
     let (store, cache) = with(&[(1, 100)], small()).await;
     store.next_get(Fault::Retryable);

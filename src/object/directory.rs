@@ -291,3 +291,7 @@ fn classify(operation: &'static str, key: &Key, error: io::Error) -> Error {
         _ => Error::retryable(operation, format!("{key}: {error}")),
     }
 }
+
+#[cfg(test)]
+#[path = "directory_test.rs"]
+mod tests;

@@ -8,7 +8,7 @@
 //!
 //! Never: overwrites a key, deletes on its own account, knows Kafka, Raft or what a record is.
 //!
-//! Limits: a key has at most [`KEY_BYTES_MAX`] bytes, an object [`OBJECT_BYTES_MAX`], a page of a listing
+//! Limits: a key has at most [`KEY_BYTES_MAX`] bytes, an object read whole [`OBJECT_BYTES_MAX`], a page of a listing
 //! [`PAGE_KEYS_MAX`] keys; every request has a timeout.
 
 use std::fmt;
@@ -51,7 +51,7 @@ pub use s3::S3;
 /// The longest key. S3 allows 1,024 bytes, the prefix of the bucket takes its part.
 pub const KEY_BYTES_MAX: usize = 800;
 
-/// The longest object that is read or written in one piece.
+/// The longest object that is read in one piece; [`layout::Builder`] makes none longer.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
 
 /// The most keys in one page of a listing, and in one request to delete: S3's own limit.

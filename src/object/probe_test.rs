@@ -108,3 +108,15 @@ async fn trouble_that_passes_is_not_a_broken_promise() {
     probe(&store, deadline()).await.unwrap();
     assert_eq!(store.list(&Prefix::all(), Start::Beginning).await.unwrap().objects, []);
 }
+
+/// What a task of its own does at start must be able to move between threads.
+#[tokio::test]
+async fn start_up_can_be_spawned() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let started = tokio::spawn(async move {
+        probe(&*store, deadline()).await?;
+        crate::object::marker::claim(&*store, "cluster", deadline()).await?;
+        crate::object::inspect(&*store, &paths::marker_key()).await
+    });
+    assert_eq!(started.await.unwrap().unwrap().key, "milepost.json");
+}

@@ -6,14 +6,21 @@ use aws_config::meta::region::RegionProviderChain;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
-use aws_sdk_s3::config::{Builder, Region, RequestChecksumCalculation, ResponseChecksumValidation};
+use aws_sdk_s3::config::{
+    Builder, ProvideCredentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use tokio::time::timeout;
 use url::{Host, Url};
 
 use super::Settings;
+use super::errors::causes;
 use crate::object::Error;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the chain of credentials may take at start: its last link asks the network.
+const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connections kept open while nothing uses them. More may be open at once.
 const IDLE_CONNECTIONS_MAX: usize = 256;
@@ -37,6 +44,11 @@ pub async fn connect(settings: &Settings) -> Result<Client, Error> {
     if shared.region().is_none() {
         return Err(Error::refused("open", "no region: name it in the URL (?region=) or in AWS_REGION"));
     }
+    // Without credentials every request would fail later, and say less.
+    let credentials = shared.credentials_provider().ok_or_else(|| Error::refused("open", "no credentials"))?;
+    let found = timeout(CREDENTIALS_TIMEOUT, credentials.provide_credentials()).await;
+    let found = found.map_err(|_| Error::refused("open", "no credentials were found in time"))?;
+    found.map_err(|e| Error::refused("open", format!("no credentials: {}", causes(&e))))?;
     let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).build();
     let mut config = Builder::from(&shared)
         .retry_config(RetryConfig::disabled())

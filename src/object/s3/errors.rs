@@ -1,4 +1,4 @@
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::object::{Error, Key};
 
@@ -24,7 +24,7 @@ pub fn classify<E>(operation: &'static str, key: Option<&Key>, effect: Effect, e
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
-    let reason = DisplayErrorContext(&error).to_string();
+    let reason = causes(&error);
     let service = match &error {
         SdkError::ServiceError(service) => service,
         // Nothing was sent. The settings are wrong, or the credentials cannot be had.
@@ -56,4 +56,10 @@ pub fn by_code(operation: &'static str, code: &str, reason: String) -> Error {
         | "InternalError" | "ServiceUnavailable" => Error::retryable(operation, reason),
         _ => Error::refused(operation, reason),
     }
+}
+
+/// An error and what caused it, in one line; the SDK's own text of the outermost says little.
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

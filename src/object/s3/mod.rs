@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 pub use aws_sdk_s3::config::Credentials;
-use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::{ByteStream, DateTime, DateTimeFormat};
 use aws_sdk_s3::types::{ChecksumMode, Delete, ObjectIdentifier};
@@ -20,7 +19,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
 
-use self::errors::{Effect, classify};
+use self::errors::{Effect, causes, classify};
 use super::{
     Cursor, Error, Head, Key, Listed, OBJECT_BYTES_MAX, PAGE_KEYS_MAX, Page, Prefix, Start, Store, crc32c, paths,
 };
@@ -60,7 +59,7 @@ impl S3 {
     /// Makes a client; asks nothing of the bucket yet (see [`super::probe`]).
     ///
     /// # Errors
-    /// [`Error::Refused`] when no region is known.
+    /// [`Error::Refused`] when no region or no credentials are known.
     pub async fn open(settings: Settings) -> Result<S3, Error> {
         let client = client::connect(&settings).await?;
         let prefix = if settings.prefix.is_empty() { String::new() } else { settings.prefix + "/" };
@@ -220,7 +219,7 @@ async fn timed<T>(
 
 /// Gathers a body of known length into one buffer; one that came in one piece is not copied.
 async fn collect(mut body: ByteStream, len: usize) -> Result<Bytes, Error> {
-    let broken = |e| Error::retryable("get", DisplayErrorContext(e));
+    let broken = |e| Error::retryable("get", causes(&e));
     let first = body.try_next().await.map_err(broken)?.unwrap_or_default();
     if first.len() == len {
         return Ok(first);

@@ -96,7 +96,8 @@ async fn nobody_listening_is_not_a_refusal() {
     while tokio::net::TcpStream::connect(address.trim_start_matches("http://")).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    assert!(store.get(&key("x")).await.unwrap_err().is_transient());
+    let error = store.get(&key("x")).await.unwrap_err();
+    assert!(error.is_transient() && error.to_string().contains("refused"), "{error}");
     assert!(put(&store, "x").await.unwrap_err().is_transient());
 }
 
