@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::testing::{Cluster, PATIENCE};
+use crate::testing::{Cluster, PATIENCE, eventually};
 use crate::*;
 
 fn defaults(_: &mut Config) {}
@@ -110,7 +110,7 @@ fn an_emptied_directory_comes_back_under_a_new_id_through_a_snapshot() {
     leader.run(leader.group().add_learner(4)).expect("committed");
     assert_eq!(cluster.node(4).wait_for_lines(200), lines(200));
     assert!(cluster.store.len() > 0, "the log alone could not have brought it up");
-    assert!(leader.group().caught_up(4));
+    eventually(|| leader.group().caught_up(4));
     let voters: BTreeSet<NodeId> = [1, 2, 3, 4].into_iter().filter(|id| *id != lost).collect();
     leader.run(leader.group().change_voters(voters.clone(), false)).expect("committed");
     assert_eq!(leader.group().voters(), voters);

@@ -194,21 +194,22 @@ impl Cluster {
 
     /// The node that leads group 1 and is ready, once there is one.
     pub(crate) fn leader(&self) -> &TestNode {
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            for node in &self.nodes {
-                if node.group().leadership().borrow().ready {
-                    return node;
-                }
-            }
-            // Several watches are looked at here; none of them alone is the event.
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("nobody leads");
+        let ready = |node: &&TestNode| node.group().leadership().borrow().ready;
+        eventually(|| self.nodes.iter().any(|node| ready(&node)));
+        self.nodes.iter().find(ready).expect("it was ready a moment ago")
     }
 
     pub(crate) fn leader_id(&self) -> NodeId {
         self.leader().id()
+    }
+}
+
+/// For what no single event announces: the leader among several, a counter of openraft.
+pub(crate) fn eventually(condition: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "it did not come about");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

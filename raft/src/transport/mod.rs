@@ -23,6 +23,9 @@ mod peers;
 mod sender;
 mod traffic;
 
+#[cfg(test)]
+mod transport_test;
+
 pub(crate) use connection::Request;
 pub(crate) use listener::{Reply, listen};
 pub(crate) use peers::Peers;
