@@ -18,4 +18,6 @@ pub mod index;
 pub mod object;
 
 // side rooms
+pub mod admin;
 pub mod cluster;
+pub mod zone;
