@@ -13,8 +13,14 @@ pub mod types;
 pub mod shard;
 
 // the rooms, in the order of the path
+pub mod connection;
+pub mod produce;
+pub mod ingest;
+pub mod upload;
 pub mod commit;
 pub mod index;
+pub mod fetch;
+pub mod cache;
 pub mod object;
 
 // side rooms

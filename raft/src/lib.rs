@@ -20,14 +20,19 @@
 //! **Limits:** frames and queues are bounded in bytes (see [`Config`]); a full queue is an error to the caller. Groups
 //! cost a handful of tasks each: hundreds on a node, not thousands.
 
+mod apply;
+mod codec;
 mod config;
 mod error;
 mod group;
 pub mod inspect;
+mod log;
 mod machine;
 mod node;
 mod service;
+mod snapshot;
 mod transport;
+mod types;
 
 pub use config::{Config, Identity};
 pub use error::{CallError, Corrupt, Error, ProposeError, ReadError, WaitError};

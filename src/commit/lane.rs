@@ -31,6 +31,9 @@ pub enum Error {
     /// It is not in the log and never will be under this object.
     #[error("this broker was fenced")]
     Fenced,
+    /// Its object was not stored, so no pointer to it was ever sent.
+    #[error("the object was not stored")]
+    NotStored,
 }
 
 pub type Reply = oneshot::Sender<Result<Verdict, Error>>;

@@ -20,7 +20,7 @@ use super::{
 use crate::types::{ByteRange, ObjectId};
 
 #[path = "../../tests/s3/mod.rs"]
-mod s3_server;
+pub mod s3_server;
 
 type Shared = Arc<dyn Store>;
 

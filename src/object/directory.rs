@@ -79,6 +79,7 @@ impl Directory {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {
                     return Err(Error::AlreadyExists { key: key.clone() });
                 }
+                // The last object of that directory was deleted meanwhile, and the directory with it.
                 Err(e) if e.kind() == ErrorKind::NotFound && attempt < LINK_ATTEMPTS_MAX => {}
                 Err(e) => return Err(classify("put", key, e)),
             }
@@ -90,31 +91,31 @@ impl Directory {
         Ok(())
     }
 
-    fn read(&self, key: &Key, range: Option<ByteRange>) -> io::Result<Option<Bytes>> {
-        let mut file = File::open(self.path(key))?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(ErrorKind::NotFound.into());
-        }
-        let range = range.unwrap_or(ByteRange::new(0, metadata.len()));
-        if range.start > 0 && range.start >= metadata.len() {
-            return Ok(None);
-        }
-        let len = range.end().min(metadata.len()) - range.start;
-        if len > OBJECT_BYTES_MAX {
-            return Err(ErrorKind::FileTooLarge.into());
-        }
-        file.seek(SeekFrom::Start(range.start))?;
-        let mut bytes = Vec::with_capacity(len as usize);
-        file.take(len).read_to_end(&mut bytes)?;
-        // An empty range was answered before, so nothing read means an empty object.
-        Ok(if bytes.is_empty() && metadata.len() > 0 { None } else { Some(bytes.into()) })
+    /// The bytes of the range that exist; none when it starts at or after the end.
+    fn read(&self, key: &Key, range: ByteRange) -> Result<Bytes, Error> {
+        let read = || {
+            let mut file = File::open(self.path(key))?;
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Err(ErrorKind::NotFound.into());
+            }
+            let start = range.start.min(metadata.len());
+            let len = range.end().min(metadata.len()) - start;
+            if len > OBJECT_BYTES_MAX {
+                return Err(ErrorKind::FileTooLarge.into());
+            }
+            file.seek(SeekFrom::Start(start))?;
+            let mut bytes = Vec::with_capacity(len as usize);
+            file.take(len).read_to_end(&mut bytes)?;
+            Ok(Bytes::from(bytes))
+        };
+        read().map_err(|e| classify_read("get", key, e))
     }
 
     fn delete(&self, key: &Key) -> io::Result<()> {
         let path = self.path(key);
         match fs::remove_file(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
             done => done?,
         }
         // Directories go with their last object; one that is not empty stops it.
@@ -146,8 +147,7 @@ impl Store for Directory {
 
     async fn get(&self, key: &Key) -> Result<Bytes, Error> {
         let key = key.clone();
-        let read = self.blocking("get", move |d| d.read(&key, None).map_err(|e| classify("get", &key, e))).await?;
-        Ok(read.unwrap_or_default())
+        self.blocking("get", move |d| d.read(&key, ByteRange::new(0, u64::MAX))).await
     }
 
     async fn get_range(&self, key: &Key, range: ByteRange) -> Result<Bytes, Error> {
@@ -156,8 +156,8 @@ impl Store for Directory {
         }
         let key = key.clone();
         self.blocking("get", move |d| {
-            let read = d.read(&key, Some(range)).map_err(|e| classify("get", &key, e))?;
-            read.filter(|bytes| !bytes.is_empty()).ok_or(Error::OutOfRange { key, start: range.start })
+            let bytes = d.read(&key, range)?;
+            if bytes.is_empty() { Err(Error::OutOfRange { key, start: range.start }) } else { Ok(bytes) }
         })
         .await
     }
@@ -165,8 +165,8 @@ impl Store for Directory {
     async fn head(&self, key: &Key) -> Result<Head, Error> {
         let key = key.clone();
         self.blocking("head", move |d| {
-            let metadata = fs::metadata(d.path(&key)).map_err(|e| classify("head", &key, e))?;
-            let last_modified = metadata.modified().map_err(|e| classify("head", &key, e))?;
+            let metadata = fs::metadata(d.path(&key)).map_err(|e| classify_read("head", &key, e))?;
+            let last_modified = metadata.modified().map_err(|e| classify_read("head", &key, e))?;
             if metadata.is_dir() {
                 return Err(Error::NotFound { key });
             }
@@ -269,13 +269,21 @@ fn walk(directory: &Path, at: &str, after: &str, objects: &mut Vec<Listed>) -> i
     Ok(())
 }
 
+fn classify_read(operation: &'static str, key: &Key, error: io::Error) -> Error {
+    match error.kind() {
+        // Below a file there is nothing either.
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Error::NotFound { key: key.clone() },
+        _ => classify(operation, key, error),
+    }
+}
+
 /// Before the link nothing has taken effect, so whatever time may cure may be repeated.
 fn classify(operation: &'static str, key: &Key, error: io::Error) -> Error {
     match error.kind() {
-        ErrorKind::NotFound => Error::NotFound { key: key.clone() },
         ErrorKind::PermissionDenied
         | ErrorKind::ReadOnlyFilesystem
         | ErrorKind::NotADirectory
+        | ErrorKind::AlreadyExists
         | ErrorKind::IsADirectory
         | ErrorKind::InvalidFilename
         | ErrorKind::FileTooLarge

@@ -280,3 +280,7 @@ impl Store for Faulty {
         self.pass(Operation::Now, "now", run).await.map(|(now, _)| now)
     }
 }
+
+#[cfg(test)]
+#[path = "fault_test.rs"]
+mod tests;

@@ -107,3 +107,7 @@ impl From<layout::Section> for Section {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "inspect_test.rs"]
+mod tests;

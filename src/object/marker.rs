@@ -71,7 +71,7 @@ pub async fn claim(store: &dyn Store, cluster_id: &str, deadline: Instant) -> Re
 /// [`Error::NotFound`] when nobody has claimed the root.
 pub async fn read(store: &dyn Store, deadline: Instant) -> Result<Marker, Error> {
     let key = paths::marker_key();
-    let json = repeat("marker", READ_ATTEMPTS_MAX, deadline, async || store.get(&key).await).await?;
+    let json = repeat("marker", READ_ATTEMPTS_MAX, deadline, || store.get(&key)).await?;
     // The format first: a newer one may have fields that this program does not know.
     #[derive(Deserialize)]
     struct Format {

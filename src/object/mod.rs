@@ -32,7 +32,7 @@ pub mod paths;
 mod probe;
 mod put_own;
 pub(crate) mod retry;
-mod s3;
+pub mod s3;
 
 #[cfg(test)]
 mod conformance;

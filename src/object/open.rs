@@ -41,7 +41,8 @@ fn s3_settings(url: &Url) -> Result<s3::Settings, String> {
     if !prefix.is_empty() && Key::parse(prefix).is_err() {
         return Err(format!("{prefix:?} is no prefix"));
     }
-    let mut settings = s3::Settings { bucket, prefix: prefix.to_owned(), endpoint: None, region: None };
+    let prefix = prefix.to_owned();
+    let mut settings = s3::Settings { bucket, prefix, endpoint: None, region: None, credentials: None };
     for (name, value) in url.query_pairs() {
         let field = match &*name {
             "endpoint" => &mut settings.endpoint,

@@ -40,17 +40,17 @@ proptest! {
 fn keys_are_written_as_documented() {
     let id = ObjectId { broker: 2, epoch: 7, sequence: 42, attempt: 1 };
     let key = paths().key(id);
-    assert_eq!(key.as_str(), "MkU3OEVBNTcwNTJENDM2Qg-1/wal/43/2-7/42.1");
+    assert_eq!(key.as_str(), "MkU3OEVBNTcwNTJENDM2Qg-1/wal/6e/2-7/42.1");
     let snapshot = paths().key(Name::Snapshot { shard: 3, log_index: 900, unique: 0xabc });
     assert_eq!(snapshot.as_str(), "MkU3OEVBNTcwNTJENDM2Qg-1/snap/3/900-0000000000000abc");
     let data = paths().key(Name::Data { shard: 3, job: 11, unique: 0xabc });
-    assert_eq!(data.as_str(), "MkU3OEVBNTcwNTJENDM2Qg-1/data/26/3/11-0000000000000abc");
+    assert_eq!(data.as_str(), "MkU3OEVBNTcwNTJENDM2Qg-1/data/f8/3/11-0000000000000abc");
     assert_eq!(marker_key().as_str(), "milepost.json");
 }
 
 #[test]
 fn a_name_has_one_spelling() {
-    let spellings = ["wal/00/2-7/42.1", "wal/43/02-7/42.1", "wal/43/2-7/42.01", "wal/43/+2-7/42.1", "wal/43/2-7/42.1/x"];
+    let spellings = ["wal/00/2-7/42.1", "wal/6e/02-7/42.1", "wal/6e/2-7/42.01", "wal/6e/+2-7/42.1", "wal/6e/2-7/42.1/x"];
     for spelling in spellings {
         let key = Key::parse(&format!("MkU3OEVBNTcwNTJENDM2Qg-1/{spelling}")).unwrap();
         assert_eq!(paths().name(&key), None, "{spelling}");

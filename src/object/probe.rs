@@ -19,10 +19,10 @@ pub async fn probe(store: &dyn Store, deadline: Instant) -> Result<(), Error> {
     let directory = paths::probe_directory(rand::random());
     let keys: Vec<Key> = (0..2).map(|number| paths::probe_key(&directory, number)).collect();
     let found = check(store, &directory, &keys, deadline).await;
-    let deleted = repeat("probe", ATTEMPTS_MAX, deadline, async || store.delete(&keys).await).await;
+    let deleted = repeat("probe", ATTEMPTS_MAX, deadline, || store.delete(&keys)).await;
     found?;
     deleted.map_err(|e| broken("deletes", e))?;
-    match repeat("probe", ATTEMPTS_MAX, deadline, async || store.head(&keys[0]).await).await {
+    match repeat("probe", ATTEMPTS_MAX, deadline, || store.head(&keys[0])).await {
         Err(Error::NotFound { .. }) => Ok(()),
         Ok(_) => Err(Error::refused("probe", "the store still shows a deleted object")),
         Err(error) => Err(broken("reading what is not there", error)),
@@ -37,23 +37,23 @@ async fn check(store: &dyn Store, directory: &Key, keys: &[Key], deadline: Insta
         Ok(()) => return refused("the store overwrites an object although it was told not to (If-None-Match: *)"),
         Err(error) => return Err(broken("a second create of a key", error)),
     }
-    let whole = repeat("probe", ATTEMPTS_MAX, deadline, async || store.get(&keys[0]).await).await;
+    let whole = repeat("probe", ATTEMPTS_MAX, deadline, || store.get(&keys[0])).await;
     let whole = whole.map_err(|e| broken("reading an object", e))?;
     if winner.is_some_and(|winner| whole != winner) {
         return refused("the store returns other bytes than were acknowledged");
     }
     let range = ByteRange::new(1, 3);
-    let part = repeat("probe", ATTEMPTS_MAX, deadline, async || store.get_range(&keys[0], range).await).await;
+    let part = repeat("probe", ATTEMPTS_MAX, deadline, || store.get_range(&keys[0], range)).await;
     if part.map_err(|e| broken("reading a range", e))? != whole[1..4] {
         return refused("the store returns other bytes than the range asked for (Range)");
     }
     let below = Prefix::below(directory);
-    let listed = repeat("probe", ATTEMPTS_MAX, deadline, async || store.list(&below, Start::Beginning).await).await;
+    let listed = repeat("probe", ATTEMPTS_MAX, deadline, || store.list(&below, Start::Beginning)).await;
     let listed = listed.map_err(|e| broken("listing", e))?;
     if !listed.objects.iter().any(|object| object.key == keys[0] && object.len == whole.len() as u64) {
         return refused("the store does not list an object that it acknowledged");
     }
-    repeat("probe", ATTEMPTS_MAX, deadline, async || store.now().await).await.map_err(|e| broken("its date", e))?;
+    repeat("probe", ATTEMPTS_MAX, deadline, || store.now()).await.map_err(|e| broken("its date", e))?;
     Ok(())
 }
 
@@ -76,7 +76,7 @@ async fn race(store: &dyn Store, key: &Key) -> Result<Option<Bytes>, Error> {
 /// Creates a key that is taken, for which no verdict but one is right. When every racer failed this one may find it
 /// free, so it tries twice.
 async fn put_again(store: &dyn Store, key: &Key, deadline: Instant) -> Result<(), Error> {
-    let put = async || store.put_if_absent(key, Bytes::from_static(b"probe, second")).await;
+    let put = || store.put_if_absent(key, Bytes::from_static(b"probe, second"));
     match repeat("probe", ATTEMPTS_MAX, deadline, put).await {
         Ok(()) => repeat("probe", ATTEMPTS_MAX, deadline, put).await,
         verdict => verdict,
@@ -87,3 +87,7 @@ async fn put_again(store: &dyn Store, key: &Key, deadline: Instant) -> Result<()
 fn broken(what: &str, error: Error) -> Error {
     if error.is_transient() { error } else { Error::refused("probe", format!("{what} fails: {error}")) }
 }
+
+#[cfg(test)]
+#[path = "probe_test.rs"]
+mod tests;

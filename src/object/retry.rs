@@ -32,11 +32,11 @@ impl Backoff {
 ///
 /// # Errors
 /// The last error; [`Error::Unknown`] when the deadline cut an attempt off.
-pub async fn repeat<T>(
+pub async fn repeat<T, F: Future<Output = Result<T, Error>>>(
     operation: &'static str,
     attempts_max: u32,
     deadline: Instant,
-    mut attempt: impl AsyncFnMut() -> Result<T, Error>,
+    mut attempt: impl FnMut() -> F,
 ) -> Result<T, Error> {
     let mut backoff = Backoff::new();
     for _ in 1..attempts_max {

@@ -29,7 +29,11 @@ pub async fn connect(settings: &Settings) -> Result<Client, Error> {
         Some(_) => region.or_else(EnvironmentVariableRegionProvider::new()).or_else(Region::new("us-east-1")),
         None => region.or_default_provider(),
     };
-    let shared = aws_config::defaults(BehaviorVersion::latest()).http_client(http).region(region).load().await;
+    let mut defaults = aws_config::defaults(BehaviorVersion::latest()).http_client(http).region(region);
+    if let Some(credentials) = &settings.credentials {
+        defaults = defaults.credentials_provider(credentials.clone());
+    }
+    let shared = defaults.load().await;
     if shared.region().is_none() {
         return Err(Error::refused("open", "no region: name it in the URL (?region=) or in AWS_REGION"));
     }

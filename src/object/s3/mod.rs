@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
+pub use aws_sdk_s3::config::Credentials;
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::{ByteStream, DateTime, DateTimeFormat};
@@ -32,7 +33,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const BYTES_PER_SECOND_MIN: u64 = 2 << 20;
 
 /// Where the objects are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     pub bucket: String,
     /// Keys are below it; without slashes at its ends, empty for the whole bucket.
@@ -40,6 +41,8 @@ pub struct Settings {
     /// A server other than AWS. The bucket then goes into the path.
     pub endpoint: Option<String>,
     pub region: Option<String>,
+    /// `None` asks the usual chain: environment, profile, web identity, container, instance.
+    pub credentials: Option<Credentials>,
 }
 
 #[derive(Debug)]
@@ -72,8 +75,14 @@ impl S3 {
     /// One GET, its body included.
     async fn fetch(&self, key: &Key, range: Option<ByteRange>) -> Result<(Bytes, GetObjectOutput), Error> {
         let mut request = self.client.get_object().bucket(&self.bucket).key(self.name(key));
+        let start = range.map_or(0, |range| range.start);
         if let Some(range) = range {
-            request = request.range(format!("bytes={}-{}", range.start, range.end() - 1));
+            // Servers read positions as signed numbers. No object comes near.
+            let last = range.end().min(i64::MAX as u64) - 1;
+            if start > last {
+                return Err(Error::OutOfRange { key: key.clone(), start });
+            }
+            request = request.range(format!("bytes={start}-{last}"));
         }
         // Asked for by a plain header: a mismatch found by the SDK looks like a broken connection, ours does not.
         let request = request.customize().mutate_request(move |http| {
@@ -82,7 +91,10 @@ impl S3 {
             }
         });
         let sent = timed("get", Effect::Read, 0, request.send()).await?;
-        let mut output = sent.map_err(|e| classify("get", Some(key), Effect::Read, e))?;
+        let mut output = sent.map_err(|e| match classify("get", Some(key), Effect::Read, e) {
+            Error::OutOfRange { key, .. } => Error::OutOfRange { key, start },
+            error => error,
+        })?;
         let len = length("get", output.content_length())?;
         if len > range.map_or(OBJECT_BYTES_MAX, |range| range.len) {
             return Err(Error::corrupt(key, format!("{len} bytes are more than there can be")));
@@ -242,3 +254,7 @@ fn date(operation: &'static str, date: Option<&DateTime>) -> Result<SystemTime, 
     let date = date.and_then(|date| SystemTime::try_from(*date).ok());
     date.ok_or_else(|| Error::retryable(operation, "a reply without a date"))
 }
+
+#[cfg(test)]
+#[path = "s3_test.rs"]
+mod tests;
