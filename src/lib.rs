@@ -3,8 +3,11 @@
 //! The modules stand in the order of a record's way through the broker; imports point down to a floor or forward
 //! along the path, never back. ARCHITECTURE.md walks one record along it.
 
+pub mod node;
+
 // floors below the rooms
 pub mod batch;
+pub mod config;
 pub mod peer;
 pub mod protocol;
 pub mod types;
@@ -25,5 +28,8 @@ pub mod object;
 
 // side rooms
 pub mod admin;
+pub mod audit;
 pub mod cluster;
+pub mod console;
+pub mod inspect;
 pub mod zone;

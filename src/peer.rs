@@ -22,6 +22,8 @@ pub const SLOTS: u8 = 5;
 pub const ROOT: u8 = 6;
 /// A data directory without a node id asks to be let in.
 pub const JOIN: u8 = 7;
+/// This broker's replica of a shard: (applied index, snapshot). For the audit; asks no leader.
+pub const STATE: u8 = 8;
 
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
@@ -33,6 +35,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         SLOTS => "slots",
         ROOT => "root",
         JOIN => "join",
+        STATE => "state",
         128.. => "raft",
         _ => "unknown",
     }

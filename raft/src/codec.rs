@@ -192,16 +192,16 @@ pub(crate) fn take_entry(mut from: Bytes) -> Result<Entry, Malformed> {
     let log_id = take_log_id(&mut from)?;
     let payload = match take_u8(&mut from)? {
         BLANK => EntryPayload::Blank,
-        NORMAL => {
-            let bytes = std::mem::take(&mut from);
-            let small = bytes.len() <= COPIED_PAYLOAD_BYTES_MAX;
-            EntryPayload::Normal(Payload(if small { Bytes::copy_from_slice(&bytes) } else { bytes }))
-        }
+        NORMAL => EntryPayload::Normal(Payload(own_if_small(std::mem::take(&mut from)))),
         MEMBERSHIP => EntryPayload::Membership(take_membership(&mut from)?),
         _ => return Err(Malformed("entry kind")),
     };
     end(&from)?;
     Ok(Entry { log_id, payload })
+}
+
+pub(crate) fn own_if_small(bytes: Bytes) -> Bytes {
+    if bytes.len() <= COPIED_PAYLOAD_BYTES_MAX { Bytes::copy_from_slice(&bytes) } else { bytes }
 }
 
 pub(crate) fn payload_bytes(entry: &Entry) -> u64 {

@@ -33,6 +33,8 @@ pub struct Config {
     pub snapshot_log_bytes: u64,
     /// Entries kept in the log behind a snapshot, for followers that are a little late.
     pub kept_entries: u64,
+    /// … but no more bytes of them than this.
+    pub kept_log_bytes: u64,
     /// A log file is closed when it reaches this size.
     pub segment_bytes: u64,
     /// Largest body of one request, answer or proposal.
@@ -69,6 +71,7 @@ impl Config {
             snapshot_entries: 20_000,
             snapshot_log_bytes: 64 << 20,
             kept_entries: 5_000,
+            kept_log_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             body_bytes_max: 64 << 20,
             peer_queue_bytes_max: 128 << 20,

@@ -74,6 +74,9 @@ pub enum ProposeError {
     /// May still be applied.
     #[error("fate of the proposal is unknown: {why}")]
     Unknown { why: String },
+    /// Certainly not in the log, and never will be.
+    #[error("payload of {bytes} bytes is above the limit of {bytes_max}")]
+    TooLarge { bytes: usize, bytes_max: usize },
     /// The replica no longer runs. A proposal that had been enqueued before may still be applied by the others.
     #[error("replica is stopped")]
     Stopped,

@@ -28,17 +28,27 @@ mod group;
 pub mod inspect;
 mod log;
 mod machine;
+mod messages;
+mod network;
 mod node;
+mod offers;
+mod replica;
+mod serve;
 mod service;
 mod snapshot;
 mod transport;
 mod types;
 
+#[cfg(test)]
+mod cluster_test;
+#[cfg(test)]
+mod testing;
+
 pub use config::{Config, Identity};
 pub use error::{CallError, Corrupt, Error, ProposeError, ReadError, WaitError};
 pub use group::{Group, Leadership, Proposal};
 pub use machine::{SnapshotStore, StateMachine};
-pub use node::Node;
+pub use node::{LogSyncs, Node};
 pub use service::Service;
 pub use transport::{PeerTraffic, call_address};
 

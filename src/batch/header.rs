@@ -127,7 +127,10 @@ impl Header {
             last_offset_delta: head.get_i32(),
             base_timestamp: head.get_i64(),
             max_timestamp: head.get_i64(),
-            producer: Producer { id: head.get_i64(), epoch: head.get_i16() },
+            producer: Producer {
+                id: head.get_i64(),
+                epoch: head.get_i16(),
+            },
             base_sequence: head.get_i32(),
             count: head.get_i32(),
         })

@@ -129,6 +129,7 @@ impl Cluster {
             Ok((at, answer)) => Answer::Done(encode_decision(at.index, &answer)),
             Err(ProposeError::NotLeader { leader }) => Answer::NotLeader { leader },
             Err(ProposeError::Unknown { .. } | ProposeError::Stopped) => Answer::Unknown,
+            Err(e @ ProposeError::TooLarge { .. }) => Answer::Refused(e.to_string()),
         }
     }
 

@@ -13,6 +13,8 @@ use uuid::Uuid;
 #[serde(deny_unknown_fields)]
 pub struct Identity {
     pub cluster_id: String,
+    /// Raised when a cluster is restored into its bucket; part of every object key.
+    pub incarnation: u32,
     /// A random name of this directory: an emptied directory is another one.
     pub directory: String,
     pub node_id: NodeId,
@@ -80,6 +82,7 @@ mod tests {
         assert_eq!(Identity::load(dir.path()).unwrap(), None);
         let identity = Identity {
             cluster_id: "c".into(),
+            incarnation: 1,
             directory: Identity::new_directory(),
             node_id: 3,
             founder: false,

@@ -114,7 +114,9 @@ async fn fresh(
         Some(marker) => marker,
         None => {
             let cluster_id = configured.unwrap_or_else(|| Uuid::new_v4().to_string());
-            let identity = Identity { cluster_id, directory: directory.clone(), node_id: 1, founder: true };
+            let incarnation = marker::INCARNATION_FIRST;
+            let identity =
+                Identity { cluster_id, incarnation, directory: directory.clone(), node_id: 1, founder: true };
             identity.store(&data_dir)?;
             match marker::claim(store.as_ref(), &identity.cluster_id, Instant::now() + STORE_TIMEOUT).await? {
                 Claim::Claimed(marker) => {
@@ -134,7 +136,8 @@ async fn fresh(
     }
     registration.node = 0;
     let node_id = ask_to_join(&marker.cluster_id, &others, JoinRequest { directory: directory.clone(), registration }).await;
-    let identity = Identity { cluster_id: marker.cluster_id.clone(), directory, node_id, founder: false };
+    let Marker { cluster_id, incarnation, .. } = marker.clone();
+    let identity = Identity { cluster_id, incarnation, directory, node_id, founder: false };
     identity.store(&data_dir)?;
     Ok((identity, marker))
 }

@@ -17,6 +17,16 @@ impl RootMachine {
     pub fn view(&self) -> Arc<RootState> {
         self.state.read().expect("no writer panics").clone()
     }
+
+    /// # Errors
+    /// Bytes of another version or damaged ones.
+    pub fn decode(snapshot: &[u8]) -> Result<RootState, Corrupt> {
+        match snapshot.split_first() {
+            Some((&SNAPSHOT_VERSION, body)) => rmp_serde::from_slice(body).map_err(|e| Corrupt(e.to_string())),
+            Some((version, _)) => Err(Corrupt(format!("root snapshot version {version} is not known"))),
+            None => Err(Corrupt("root snapshot is empty".into())),
+        }
+    }
 }
 
 impl StateMachine for RootMachine {
@@ -39,11 +49,7 @@ impl StateMachine for RootMachine {
     }
 
     fn restore(&self, _at: LogPosition, snapshot: Bytes) -> Result<(), Corrupt> {
-        let state = match snapshot.split_first() {
-            Some((&SNAPSHOT_VERSION, body)) => rmp_serde::from_slice(body).map_err(|e| Corrupt(e.to_string()))?,
-            Some((version, _)) => return Err(Corrupt(format!("root snapshot version {version} is not known"))),
-            None => return Err(Corrupt("root snapshot is empty".into())),
-        };
+        let state = Self::decode(&snapshot)?;
         *self.state.write().expect("no writer panics") = Arc::new(state);
         Ok(())
     }

@@ -26,7 +26,7 @@ pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
 pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};
 pub use identity::{Identity, IdentityError};
-pub use join::{JoinAnswer, JoinError, establish};
+pub use join::{JoinAnswer, JoinError, establish, raft_dir};
 pub use machine::RootMachine;
 pub use reconcile::reconcile;
 pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, Shard, Topic};

@@ -5,6 +5,7 @@ use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
+use crate::protocol::TopicRef;
 use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
 
 /// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
@@ -146,6 +147,14 @@ impl RootState {
 
     pub fn topic_named(&self, name: &str) -> Option<&Arc<Topic>> {
         self.topics.get(self.names.get(name)?)
+    }
+
+    /// The topic a client means, unless it is being deleted.
+    pub fn find(&self, topic: &TopicRef) -> Option<&Arc<Topic>> {
+        match topic {
+            TopicRef::Name(name) => self.topic_named(name),
+            TopicRef::Id(id) => self.topic(*id).filter(|topic| !topic.deleting),
+        }
     }
 
     /// Live topics, by name.

@@ -165,9 +165,7 @@ impl Lane {
                 }
                 Ok(Outcome::Fenced) => {
                     warn!(shard = self.way.shard, "this broker is fenced; it must restart to write again");
-                    if let Some(front) = self.queue.pop_front() {
-                        answer_all(front.replies, Err(Error::Fenced));
-                    }
+                    self.drop_front(Error::Fenced);
                 }
                 Err(_) => self.fail(),
             },
@@ -175,7 +173,11 @@ impl Lane {
                 self.hint = leader;
                 self.fail();
             }
-            Ok(Answer::Unknown | Answer::Refused(_)) | Err(_) => {
+            Ok(Answer::Refused(why)) => {
+                warn!(shard = self.way.shard, why, "the shard cannot read this object's pointers");
+                self.drop_front(Error::Unknown);
+            }
+            Ok(Answer::Unknown) | Err(_) => {
                 self.hint = None;
                 self.fail();
             }
@@ -194,6 +196,13 @@ impl Lane {
             }
         } else {
             answer_all(front.replies, Err(Error::Unknown));
+        }
+    }
+
+    /// What was sent behind it names it as previous, is found out of turn, and is sent again.
+    fn drop_front(&mut self, e: Error) {
+        if let Some(front) = self.queue.pop_front() {
+            answer_all(front.replies, Err(e));
         }
     }
 

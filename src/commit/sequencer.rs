@@ -181,6 +181,7 @@ fn answer_for(e: ProposeError) -> Answer {
     match e {
         ProposeError::NotLeader { leader } => Answer::NotLeader { leader },
         ProposeError::Unknown { .. } | ProposeError::Stopped => Answer::Unknown,
+        ProposeError::TooLarge { .. } => Answer::Refused(e.to_string()),
     }
 }
 

@@ -66,22 +66,35 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             + Duration::from_secs((arriving.bytes / FRAME_BYTES_PER_SECOND_MIN) as u64);
         let frame = timeout(time, self.frames.take(arriving))
             .await
-            .map_err(|_| Error::SlowFrame { bytes: arriving.bytes })??;
+            .map_err(|_| Error::SlowFrame {
+                bytes: arriving.bytes,
+            })??;
         let metrics = self.server.metrics();
         metrics.bytes_in.fetch_add(frame.len() as u64 + 4, Relaxed);
         metrics.count_request(api);
         let pending = match version {
-            Some(version) => self.start(api, version, arriving.front.correlation_id, frame).await?,
+            Some(version) => {
+                self.start(api, version, arriving.front.correlation_id, frame)
+                    .await?
+            }
             None => reply(protocol::api_versions(None)?),
         };
         // Decoding is over: what it might have taken beyond the ordinary is given back.
-        drop(memory.num_permits().checked_sub(waiting).and_then(|surplus| memory.split(surplus)));
+        drop(
+            memory
+                .num_permits()
+                .checked_sub(waiting)
+                .and_then(|surplus| memory.split(surplus)),
+        );
         Ok(Some(Started {
             api,
             version: version.unwrap_or(0),
             correlation_id: arriving.front.correlation_id,
             pending,
-            charge: Charge { _memory: memory, _pipeline: pipeline },
+            charge: Charge {
+                _memory: memory,
+                _pipeline: pipeline,
+            },
         }))
     }
 
@@ -94,7 +107,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             match waited {
                 Ok(arriving) => return arriving,
                 // A request in progress may well take longer than a connection may idle.
-                Err(_) if self.pipeline.available_permits() < self.server.limits().pipeline_max => {}
+                Err(_) if self.pipeline.available_permits() < self.server.limits().pipeline_max => {
+                }
                 Err(_) => return Ok(None),
             }
         }
@@ -107,7 +121,10 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             ApiSupport::Served(api) => (api, Some(front.version)),
             ApiSupport::UnknownApiVersions => (ApiKey::ApiVersions, None),
             ApiSupport::Refused => {
-                return Err(Error::Unsupported { key: front.api_key, version: front.version });
+                return Err(Error::Unsupported {
+                    key: front.api_key,
+                    version: front.version,
+                });
             }
         };
         let max = match api {
@@ -115,7 +132,11 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             _ => CONTROL_FRAME_BYTES_MAX,
         };
         if arriving.bytes > max {
-            return Err(Error::FrameTooLarge { api, bytes: arriving.bytes, max });
+            return Err(Error::FrameTooLarge {
+                api,
+                bytes: arriving.bytes,
+                max,
+            });
         }
         Ok((api, version))
     }
@@ -130,11 +151,20 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         let RequestHeader { client_id, body } = RequestHeader::parse(api, version, frame)?;
         if api == ApiKey::ApiVersions {
             let request: ApiVersionsRequest = protocol::decode(version, body)?;
-            let (name, software) = (&request.client_software_name, &request.client_software_version);
+            let (name, software) = (
+                &request.client_software_name,
+                &request.client_software_version,
+            );
             debug!(peer = %self.peer, client_id = client_id.as_deref(), %name, version = %software, "client");
             return Ok(reply(protocol::api_versions(Some(version))?));
         }
-        let request = Request { api, version, correlation_id, client_id, body };
+        let request = Request {
+            api,
+            version,
+            correlation_id,
+            client_id,
+            body,
+        };
         Ok(self.server.router().start(&self.peer, request).await)
     }
 }
@@ -144,10 +174,14 @@ fn memory_of(api: ApiKey, frame_bytes: usize) -> (usize, usize) {
     match api {
         // Its decoder shares the frame and limits the rest.
         ApiKey::Produce => (frame_bytes, frame_bytes),
-        _ if frame_bytes <= SMALL_FRAME_BYTES_MAX => {
-            (frame_bytes * DECODING_EXPANSION, frame_bytes * WAITING_EXPANSION)
-        }
-        _ => (frame_bytes * DECODING_EXPANSION, frame_bytes * DECODING_EXPANSION),
+        _ if frame_bytes <= SMALL_FRAME_BYTES_MAX => (
+            frame_bytes * DECODING_EXPANSION,
+            frame_bytes * WAITING_EXPANSION,
+        ),
+        _ => (
+            frame_bytes * DECODING_EXPANSION,
+            frame_bytes * DECODING_EXPANSION,
+        ),
     }
 }
 

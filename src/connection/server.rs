@@ -55,7 +55,11 @@ impl Server {
             return permit;
         }
         self.metrics.memory_waits.fetch_add(1, Relaxed);
-        self.memory.clone().acquire_many_owned(bytes).await.expect("the budget is never closed")
+        self.memory
+            .clone()
+            .acquire_many_owned(bytes)
+            .await
+            .expect("the budget is never closed")
     }
 
     /// Accepts connections until `shutdown` turns true. Returns when the last one has ended: those in
@@ -152,7 +156,10 @@ pub(super) async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
 
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
-    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionReset
+    )
 }
 
 impl Error {

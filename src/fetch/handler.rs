@@ -135,7 +135,8 @@ impl Fetch {
     ) -> FetchPartition {
         let (located, found) = match (place, look) {
             (Ok(located), Ok(found)) => (located, found),
-            (Err(e), _) | (_, Err(e)) => return FetchPartition::failed(want.index, e),
+            (Err(e), _) => return FetchPartition::failed(want.index, *e),
+            (_, Err(e)) => return FetchPartition::failed(want.index, e),
         };
         if let Some(preferred) = self.preferred_replica(&wanted.rack, located) {
             let empty = FetchPartition { preferred_read_replica: Some(preferred), ..answered(wanted, want, &found) };

@@ -14,11 +14,7 @@ pub(super) struct Located {
 }
 
 pub(super) fn topic(cluster: &Cluster, topic: &TopicRef) -> Result<Arc<Topic>, ErrorCode> {
-    let view = cluster.view();
-    match topic {
-        TopicRef::Name(name) => view.topic_named(name).cloned().ok_or(ErrorCode::UnknownTopicOrPartition),
-        TopicRef::Id(id) => view.topic(*id).filter(|t| !t.deleting).cloned().ok_or(ErrorCode::UnknownTopicId),
-    }
+    cluster.view().find(topic).cloned().ok_or(topic.unknown())
 }
 
 /// # Errors

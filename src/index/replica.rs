@@ -10,17 +10,29 @@ use crate::shard::{Outcome, Slot, State};
 /// A reader that waits for news of several partitions at once.
 pub type Waiter = Arc<Notify>;
 
+#[derive(Default)]
+struct Applied {
+    state: State,
+    index: u64,
+}
+
 /// This broker's copy of a shard's state, fed by Raft and read by fetches.
 #[derive(Default)]
 pub struct Replica {
-    state: RwLock<State>,
+    state: RwLock<Applied>,
     waiters: Mutex<HashMap<Slot, Vec<Weak<Notify>>>>,
 }
 
 impl Replica {
     /// Reads the applied state. `read` must be short: apply waits for it.
     pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&self.state.read().expect("no writer panics"))
+        read(&self.state.read().expect("no writer panics").state)
+    }
+
+    /// The applied index and the state at it.
+    pub fn applied(&self) -> (u64, State) {
+        let applied = self.state.read().expect("no writer panics");
+        (applied.index, applied.state.clone())
     }
 
     /// Wakes `waiter` once when the partition changes. Register, then look, then wait: so no change is missed.
@@ -45,8 +57,10 @@ impl StateMachine for Replica {
     type Response = Option<Outcome>;
 
     fn apply(&self, at: LogPosition, payload: Bytes) -> Result<Option<Outcome>, Corrupt> {
-        let effect = self.state.write().expect("no writer panics").apply(at.term, &payload);
-        let effect = effect.map_err(|e| Corrupt(e.to_string()))?;
+        let mut applied = self.state.write().expect("no writer panics");
+        let effect = applied.state.apply(at.term, &payload).map_err(|e| Corrupt(e.to_string()))?;
+        applied.index = at.index;
+        drop(applied);
         self.wake(&effect.changed);
         Ok(effect.outcome)
     }
@@ -56,10 +70,10 @@ impl StateMachine for Replica {
         Box::new(move || state.to_snapshot())
     }
 
-    fn restore(&self, _at: LogPosition, snapshot: Bytes) -> Result<(), Corrupt> {
+    fn restore(&self, at: LogPosition, snapshot: Bytes) -> Result<(), Corrupt> {
         let state = State::from_snapshot(&snapshot).map_err(|e| Corrupt(e.to_string()))?;
         let changed: Vec<Slot> = state.partitions().map(|p| p.slot).collect();
-        *self.state.write().expect("no writer panics") = state;
+        *self.state.write().expect("no writer panics") = Applied { state, index: at.index };
         self.wake(&changed);
         Ok(())
     }

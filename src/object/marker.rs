@@ -12,7 +12,7 @@ use super::{Error, Paths, Store, paths};
 pub const FORMAT: u32 = 1;
 
 /// The incarnation of a cluster that was never restored.
-const INCARNATION_FIRST: u32 = 1;
+pub const INCARNATION_FIRST: u32 = 1;
 
 const READ_ATTEMPTS_MAX: u32 = 8;
 

@@ -36,7 +36,7 @@ impl Produce {
         let acks_known = matches!(request.acks, -1..=1);
         for topic in request.topics {
             let found = match acks_known {
-                true => self.find(&topic.topic),
+                true => self.cluster.view().find(&topic.topic).cloned().ok_or(topic.topic.unknown()),
                 false => Err(ErrorCode::InvalidRequiredAcks),
             };
             let mut partitions = Vec::with_capacity(topic.partitions.len());
@@ -55,16 +55,6 @@ impl Produce {
             let _ = self.ingest.submit(pending).await;
         }
         taken
-    }
-
-    fn find(&self, topic: &TopicRef) -> Result<std::sync::Arc<Topic>, ErrorCode> {
-        let view = self.cluster.view();
-        match topic {
-            TopicRef::Name(name) => view.topic_named(name).cloned().ok_or(ErrorCode::UnknownTopicOrPartition),
-            TopicRef::Id(id) => {
-                view.topic(*id).filter(|t| !t.deleting).cloned().ok_or(ErrorCode::UnknownTopicId)
-            }
-        }
     }
 
     async fn accept(

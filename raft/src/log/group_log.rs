@@ -63,6 +63,18 @@ impl GroupLog {
         self.appended_bytes.load(Ordering::Relaxed)
     }
 
+    /// The last index to purge so that no more than `bytes_max` of payload stay up to `snapshot_index`, if there are.
+    pub(crate) fn excess(&self, snapshot_index: u64, bytes_max: u64) -> Option<u64> {
+        let state = self.state();
+        let behind = state.offset(snapshot_index.saturating_add(1));
+        let mut bytes = 0;
+        let over = |entry: &&Entry| {
+            bytes += payload_bytes(entry);
+            bytes > bytes_max
+        };
+        state.entries.range(..behind).rev().find(over).map(|entry| entry.log_id.index)
+    }
+
     pub(crate) fn purged(&self) -> Option<LogId> {
         self.state().purged
     }

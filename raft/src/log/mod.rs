@@ -30,6 +30,6 @@ mod disk_memory;
 mod suite_test;
 
 pub(crate) use group_log::GroupLog;
-pub(crate) use recover::recover;
+pub(crate) use recover::{GroupState, list, recover};
 pub(crate) use segments::file_name;
 pub(crate) use writer::{Log, LogConfig};
