@@ -162,10 +162,11 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// # Errors
-    /// [`Error::InvalidConfig`]: the operator has to correct it.
-    pub fn new<'a>(set: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Defaults, Error> {
-        Ok(Defaults { set: Arc::new(validate(set.map(|(name, value)| (name, Some(value))))?) })
+    /// So far one setting of a broker differs from Kafka's default if the operator wants it to.
+    pub fn new(message_max_bytes: usize) -> Defaults {
+        let set = [("max.message.bytes", message_max_bytes.to_string())];
+        let differs = |(name, value): &(&str, String)| Config::of(name).is_some_and(|config| config.default != value);
+        Defaults { set: Arc::new(set.into_iter().filter(differs).map(|(name, value)| (name.into(), value)).collect()) }
     }
 
     /// The values of a setting and where they come from, the one in force first. `own` are the topic's.
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_topics_own_value_comes_before_the_brokers_and_that_before_kafkas() {
-        let defaults = Defaults::new([("max.message.bytes", "5000")].into_iter()).unwrap();
+        let defaults = Defaults::new(5000);
         let mut view = sample::cluster(&["a"]);
         let id = sample::topic(&mut view, "t", 1, 1, 1);
         let mut topic = view.topic(id).unwrap().as_ref().clone();

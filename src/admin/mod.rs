@@ -45,6 +45,7 @@ pub use init_producer_id::init_producer_id;
 pub use metadata::metadata;
 
 use crate::cluster::{Cluster, RootState};
+use crate::config::Config;
 use crate::index::Shards;
 use crate::zone::{self, Zones};
 
@@ -66,6 +67,18 @@ pub struct Settings {
     /// What topics inherit from this broker.
     pub topic_defaults: Defaults,
     pub zones: Zones,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Settings {
+        Settings {
+            auto_create_topics: config.auto_create_topics,
+            num_partitions: config.num_partitions,
+            default_replication_factor: config.default_replication_factor,
+            topic_defaults: Defaults::new(config.message_max_bytes),
+            zones: Zones { cidrs: config.zone_cidrs.clone(), aliases: Default::default() },
+        }
+    }
 }
 
 /// Who asks.
