@@ -32,3 +32,4 @@ pub mod audit;
 pub mod cluster;
 pub mod console;
 pub mod inspect;
+pub mod zone;
