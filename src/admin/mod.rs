@@ -27,6 +27,8 @@ mod topics;
 mod metadata_test;
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod served_test;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

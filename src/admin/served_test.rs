@@ -1,0 +1,157 @@
+//! The whole room over a socket of a real broker: what the root decides, shards carry out, and clients see.
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
+use kafka_protocol::messages::*;
+use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::config::{Cli, Command, Config};
+use crate::node::Node;
+use crate::protocol::{ErrorCode, decode};
+
+struct Client {
+    stream: TcpStream,
+    correlation_id: i32,
+}
+
+async fn broker() -> (Node, Client, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let cli = format!(
+        "milepost serve --listen=127.0.0.1:0 --internal-listen=127.0.0.1:0 --num-partitions=3 --data-dir={}",
+        dir.path().display()
+    );
+    let cli = <Cli as clap::Parser>::try_parse_from(cli.split(' ')).unwrap();
+    let Command::Serve(args) = cli.command else { unreachable!("serve was asked for") };
+    let node = Node::start(Config::load_from(*args, []).unwrap()).await.unwrap();
+    let stream = TcpStream::connect(node.address()).await.unwrap();
+    (node, Client { stream, correlation_id: 0 }, dir)
+}
+
+impl Client {
+    async fn ask<A: Decodable>(&mut self, key: ApiKey, version: i16, request: &impl Encodable) -> A {
+        self.correlation_id += 1;
+        let header = RequestHeader::default()
+            .with_request_api_key(key as i16)
+            .with_request_api_version(version)
+            .with_correlation_id(self.correlation_id)
+            .with_client_id(Some(StrBytes::from_static_str("test,zone=local-0")));
+        let mut frame = BytesMut::new();
+        header.encode(&mut frame, key.request_header_version(version)).unwrap();
+        request.encode(&mut frame, version).unwrap();
+        self.stream.write_u32(frame.len() as u32).await.unwrap();
+        self.stream.write_all(&frame).await.unwrap();
+        let len = self.stream.read_u32().await.unwrap();
+        let mut answer = vec![0; len as usize];
+        self.stream.read_exact(&mut answer).await.unwrap();
+        let mut answer = Bytes::from(answer);
+        ResponseHeader::decode(&mut answer, key.response_header_version(version)).unwrap();
+        decode(version, answer).unwrap()
+    }
+
+    async fn metadata(&mut self, version: i16, name: &'static str) -> MetadataResponseTopic {
+        let topic = MetadataRequestTopic::default().with_name(Some(text(name).into()));
+        let request = MetadataRequest::default().with_topics(Some(vec![topic]));
+        let answer: MetadataResponse = self.ask(ApiKey::Metadata, version, &request).await;
+        assert_eq!((answer.brokers.len(), answer.controller_id.0), (1, if version == 0 { -1 } else { 0 }));
+        answer.topics.into_iter().next().unwrap()
+    }
+
+    async fn create(&mut self, version: i16, topics: Vec<CreatableTopic>, validate_only: bool) -> CreateTopicsResponse {
+        let request = CreateTopicsRequest::default().with_topics(topics).with_validate_only(validate_only);
+        self.ask(ApiKey::CreateTopics, version, &request).await
+    }
+}
+
+fn text(text: &'static str) -> StrBytes {
+    StrBytes::from_static_str(text)
+}
+
+fn creatable(name: &'static str, partitions: i32) -> CreatableTopic {
+    let topic = CreatableTopic::default().with_name(text(name).into());
+    topic.with_num_partitions(partitions).with_replication_factor(1)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_is_usable_when_its_creation_is_answered_and_gone_when_its_deletion_is() {
+    let (node, mut client, _dir) = broker().await;
+
+    let validated = client.create(7, vec![creatable("t", 2)], true).await;
+    assert_eq!((validated.topics[0].error_code, validated.topics[0].num_partitions), (0, 2));
+    let created = client.create(7, vec![creatable("t", 2), creatable("u", -1), creatable("u", 1)], false).await;
+    let codes: Vec<i16> = created.topics.iter().map(|topic| topic.error_code).collect();
+    assert_eq!(codes, [0, ErrorCode::InvalidRequest.code(), ErrorCode::InvalidRequest.code()]);
+    assert!(created.topics[0].configs.as_ref().is_some_and(|configs| configs.len() > 30));
+    let again = client.create(2, vec![creatable("t", 2)], false).await;
+    assert_eq!(again.topics[0].error_code, ErrorCode::TopicAlreadyExists.code());
+
+    let topic = client.metadata(12, "t").await;
+    assert_eq!((topic.error_code, topic.topic_id), (0, created.topics[0].topic_id));
+    assert_eq!(topic.partitions.len(), 2);
+    assert!(topic.partitions.iter().all(|p| p.leader_id.0 == 0 && p.leader_epoch > 0 && p.error_code == 0));
+
+    let grow = CreatePartitionsTopic::default().with_name(text("t").into()).with_count(5).with_assignments(None);
+    let grow = CreatePartitionsRequest::default().with_topics(vec![grow]).with_timeout_ms(30_000);
+    let grown: CreatePartitionsResponse = client.ask(ApiKey::CreatePartitions, 3, &grow).await;
+    assert_eq!(grown.results[0].error_code, 0);
+    assert_eq!(client.metadata(0, "t").await.partitions.len(), 5);
+    let grown: CreatePartitionsResponse = client.ask(ApiKey::CreatePartitions, 0, &grow).await;
+    assert_eq!(grown.results[0].error_code, ErrorCode::InvalidPartitions.code());
+
+    let by_id = DeleteTopicState::default().with_topic_id(topic.topic_id);
+    let delete = DeleteTopicsRequest::default().with_topics(vec![by_id]).with_timeout_ms(30_000);
+    let deleted: DeleteTopicsResponse = client.ask(ApiKey::DeleteTopics, 6, &delete).await;
+    assert_eq!((deleted.responses[0].error_code, deleted.responses[0].name.as_ref().unwrap().as_str()), (0, "t"));
+    let deleted: DeleteTopicsResponse = client.ask(ApiKey::DeleteTopics, 6, &delete).await;
+    assert_eq!(deleted.responses[0].error_code, ErrorCode::UnknownTopicId.code());
+    let by_name = DeleteTopicsRequest::default().with_topic_names(vec![text("t").into()]);
+    let deleted: DeleteTopicsResponse = client.ask(ApiKey::DeleteTopics, 1, &by_name).await;
+    assert_eq!(deleted.responses[0].error_code, ErrorCode::UnknownTopicOrPartition.code());
+
+    let created = client.create(5, vec![creatable("t", 1)], false).await;
+    assert_eq!(created.topics[0].error_code, 0, "the name is free at once");
+    assert_ne!(client.metadata(13, "t").await.topic_id, topic.topic_id);
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metadata_creates_what_is_missing_and_the_rest_is_told_truly() {
+    let (node, mut client, _dir) = broker().await;
+    let topic = client.metadata(4, "made.on_demand").await;
+    assert_eq!((topic.error_code, topic.partitions.len()), (0, 3));
+    assert_eq!(client.metadata(13, "made_on.demand").await.error_code, ErrorCode::InvalidTopic.code());
+    let all = MetadataRequest::default().with_topics(None);
+    let all: MetadataResponse = client.ask(ApiKey::Metadata, 9, &all).await;
+    assert_eq!((all.topics.len(), all.brokers[0].rack.as_deref()), (1, Some("local")));
+
+    let ask = DescribeConfigsResource::default().with_resource_type(2).with_resource_name(text("made.on_demand"));
+    let ask = ask.with_configuration_keys(Some(vec![text("retention.ms")]));
+    let ask = DescribeConfigsRequest::default().with_resources(vec![ask]).with_include_synonyms(true);
+    for version in 1..=4 {
+        let told: DescribeConfigsResponse = client.ask(ApiKey::DescribeConfigs, version, &ask).await;
+        assert_eq!((told.results[0].configs.len(), told.results[0].error_code), (1, 0));
+        assert_eq!(told.results[0].configs[0].value.as_deref(), Some("604800000"));
+    }
+    for version in 0..=2 {
+        let ask = DescribeClusterRequest::default();
+        let told: DescribeClusterResponse = client.ask(ApiKey::DescribeCluster, version, &ask).await;
+        assert_eq!((told.brokers.len(), told.error_code, Some(told.cluster_id)), (1, 0, all.cluster_id.clone()));
+    }
+    let mut ids = Vec::new();
+    for version in 0..=5 {
+        let ask = InitProducerIdRequest::default().with_transactional_id(None);
+        let told: InitProducerIdResponse = client.ask(ApiKey::InitProducerId, version, &ask).await;
+        assert_eq!((told.error_code, told.producer_epoch), (0, 0));
+        ids.push(told.producer_id.0);
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 6, "every producer has its own id");
+    node.shut_down().await;
+}
