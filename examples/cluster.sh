@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # A real cluster on loopback: an S3 server and brokers in zones az1, az2, … To be sourced by bash.
 #
 #   cluster_start DIR BROKERS     builds, starts everything, waits until every broker sees all others
@@ -119,7 +120,8 @@ cluster_stop() {
 
 cluster_logs() {
     local log
-    for log in "$CLUSTER_DIR"/logs/*.log; do
+    for log in "${CLUSTER_DIR:-/nowhere}"/logs/*.log; do
+        [ -e "$log" ] || continue
         echo "--- the end of $log"
         tail -n 40 "$log"
     done

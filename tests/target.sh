@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the cluster tests share: TARGET=milepost (or kafka) chooses the cluster; a failure shows the
 # logs; whatever was started is ended by process id. To be sourced by bash.
 

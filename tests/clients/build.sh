@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Builds the librdkafka program once and names it RDKAFKA_CASES. To be sourced by bash.
 RDKAFKA_CASES_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/rdkafka" && pwd)
 RDKAFKA_CASES_TARGET=${CARGO_TARGET_DIR:-$(cd "$RDKAFKA_CASES_DIR/../../.." && pwd)/target}

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Apache Kafka behind the same words as examples/cluster.sh, so that what is run against Milepost can
 # be proved against Kafka first, and compared with it. To be sourced by bash.
 #

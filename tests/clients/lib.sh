@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The shape of a suite written in shell: `claim NAME COMMAND…` runs one case, `tally SUITE` ends. To be
 # sourced by bash.
 

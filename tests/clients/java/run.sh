@@ -20,8 +20,10 @@ if ! [ "$CLASSPATH_FILE" -nt "$HERE/pom.xml" ]; then
 fi
 # The short-lived tools start twice as fast with the first compiler alone.
 tool() {
+    local name=$1
+    shift
     timeout 120 java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=ERROR \
-        -cp "$(cat "$CLASSPATH_FILE")" "org.apache.kafka.tools.$@" --bootstrap-server "$BOOTSTRAP"
+        -cp "$(cat "$CLASSPATH_FILE")" "org.apache.kafka.tools.$name" "$@" --bootstrap-server "$BOOTSTRAP"
 }
 topic() { tool TopicCommand "$@"; }
 # Every record of a partition as one line; ends by itself when COUNT are read.
