@@ -136,8 +136,11 @@ fn read_log(path: &str) -> Result<HashMap<Stamp, (i32, i64)>> {
     let mut acked = HashMap::new();
     for line in BufReader::new(File::open(path).with_context(|| path.to_owned())?).lines() {
         let line = line?;
-        let numbers: Vec<i64> = line.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| line.clone())?;
-        let [partition, offset, writer, sequence] = numbers[..] else { return Err(anyhow!("not a line of ours: {line}")) };
+        let numbers: Vec<i64> =
+            line.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| line.clone())?;
+        let [partition, offset, writer, sequence] = numbers[..] else {
+            return Err(anyhow!("not a line of ours: {line}"));
+        };
         let stamp = Stamp { writer: writer as u32, sequence: sequence as u64 };
         acked.insert(stamp, (partition as i32, offset));
     }

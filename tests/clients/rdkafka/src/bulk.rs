@@ -51,7 +51,10 @@ impl<F: Fn(Fate<'_>) + Send + Sync + 'static> Bulk<F> {
             match self.producer.send(record) {
                 Ok(()) => break,
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
-                    ensure!(started.elapsed() < QUEUE_WAIT_MAX, "the producer's queue stayed full for {QUEUE_WAIT_MAX:?}");
+                    ensure!(
+                        started.elapsed() < QUEUE_WAIT_MAX,
+                        "the producer's queue stayed full for {QUEUE_WAIT_MAX:?}"
+                    );
                     record = back;
                     self.producer.poll(Duration::from_millis(10));
                 }

@@ -72,7 +72,11 @@ impl Check {
             bill.crossing_bytes(),
             ratio * 100.0
         );
-        ensure!(ratio < self.crossing_ratio_max, "more than {} % crossed between brokers", self.crossing_ratio_max * 100.0);
+        ensure!(
+            ratio < self.crossing_ratio_max,
+            "more than {} % crossed between brokers",
+            self.crossing_ratio_max * 100.0
+        );
         Ok(())
     }
 

@@ -34,10 +34,7 @@ pub fn config(bootstrap: &str, client_id: &str) -> ClientConfig {
 
 pub fn producer_config(bootstrap: &str, client_id: &str) -> ClientConfig {
     let mut config = config(bootstrap, client_id);
-    config
-        .set("enable.idempotence", "true")
-        .set("message.timeout.ms", "30000")
-        .set("linger.ms", "5");
+    config.set("enable.idempotence", "true").set("message.timeout.ms", "30000").set("linger.ms", "5");
     config
 }
 

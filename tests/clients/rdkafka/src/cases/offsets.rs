@@ -48,7 +48,10 @@ async fn timed_topic(context: &Context, name: &str, codec: &str) -> Result<Strin
     let mut deliveries = Vec::new();
     for sequence in 0..100 {
         let value = payload::make(payload::Stamp { writer: 1, sequence }, 100);
-        let record = FutureRecord::<[u8], [u8]>::to(&topic).partition(0).payload(&value).timestamp(FIRST_TIME + 10 * sequence as i64);
+        let record = FutureRecord::<[u8], [u8]>::to(&topic)
+            .partition(0)
+            .payload(&value)
+            .timestamp(FIRST_TIME + 10 * sequence as i64);
         deliveries.push(producer.send_result(record).map_err(|(error, _)| error)?);
     }
     for delivery in deliveries {
@@ -63,8 +66,15 @@ async fn times(context: &Context) -> Result<()> {
     for codec in ["none", "zstd"] {
         let topic = timed_topic(context, &format!("times-{codec}"), codec).await?;
         let consumer = context.consumer()?;
-        let cases = [(-1000, Offset::Offset(0)), (0, Offset::Offset(0)), (1, Offset::Offset(1)), (570, Offset::Offset(57)),
-            (571, Offset::Offset(58)), (990, Offset::Offset(99)), (991, Offset::End)];
+        let cases = [
+            (-1000, Offset::Offset(0)),
+            (0, Offset::Offset(0)),
+            (1, Offset::Offset(1)),
+            (570, Offset::Offset(57)),
+            (571, Offset::Offset(58)),
+            (990, Offset::Offset(99)),
+            (991, Offset::End),
+        ];
         for (after, due) in cases {
             let mut asked = TopicPartitionList::new();
             asked.add_partition_offset(&topic, 0, Offset::Offset(FIRST_TIME + after))?;
@@ -118,7 +128,8 @@ async fn logical(context: &Context) -> Result<()> {
     let topic = timed_topic(context, "logical", "none").await?;
     let consumer = context.consumer()?;
     for (from, due) in [(Offset::Beginning, 0), (Offset::OffsetTail(5), 95)] {
-        let record = first(&consumer, &topic, from, ANSWER_TIMEOUT)?.with_context(|| format!("nothing from {from:?}"))?;
+        let record =
+            first(&consumer, &topic, from, ANSWER_TIMEOUT)?.with_context(|| format!("nothing from {from:?}"))?;
         ensure!(record.offset() == due, "{from:?} started at {}", record.offset());
     }
     Ok(())

@@ -67,8 +67,7 @@ async fn acks(context: &Context) -> Result<()> {
 async fn shared_partition(context: &Context) -> Result<()> {
     let topic = context.topic("shared");
     client::create_topic(&context.admin()?, &topic, 1).await?;
-    let producers =
-        (0..4).map(|_| context.producer(&[("batch.num.messages", "50")])).collect::<Result<Vec<_>>>()?;
+    let producers = (0..4).map(|_| context.producer(&[("batch.num.messages", "50")])).collect::<Result<Vec<_>>>()?;
     let writes = producers.iter().zip(1..).map(|(producer, writer)| write::stamped(producer, &topic, 0, writer, 2000));
     futures::future::try_join_all(writes).await?;
     write::holds(context, &topic, 1, &[1, 2, 3, 4], 2000)
@@ -95,12 +94,18 @@ async fn every_field(context: &Context) -> Result<()> {
         (Some(b"key"), Some(b"value"), 1_600_000_000_000, vec![("trace", Some(b"\x00\xff".as_slice()))]),
         (None, Some(b"no key"), 1_500_000_000_000, vec![]),
         (Some(b"no value"), None, 1_700_000_000_123, vec![("null", None), ("empty", Some(b"".as_slice()))]),
-        (Some(b""), Some(b""), 1_600_000_000_001, vec![("twice", Some(b"1".as_slice())), ("twice", Some(b"2".as_slice()))]),
+        (
+            Some(b""),
+            Some(b""),
+            1_600_000_000_001,
+            vec![("twice", Some(b"1".as_slice())), ("twice", Some(b"2".as_slice()))],
+        ),
         (Some(b"\xf0\x9f\x8d\x8f"), Some(&[0; 300]), 1, vec![("", Some(b"unnamed".as_slice()))]),
     ];
     let mut deliveries = Vec::new();
     for (key, value, timestamp, headers) in &rows {
-        let headers = headers.iter().fold(OwnedHeaders::new(), |all, (key, value)| all.insert(Header { key, value: *value }));
+        let headers =
+            headers.iter().fold(OwnedHeaders::new(), |all, (key, value)| all.insert(Header { key, value: *value }));
         let mut record = FutureRecord::<[u8], [u8]>::to(&topic).partition(0).timestamp(*timestamp).headers(headers);
         (record.key, record.payload) = (*key, *value);
         deliveries.push(producer.send_result(record).map_err(|(error, _)| error)?);

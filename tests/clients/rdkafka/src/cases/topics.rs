@@ -97,10 +97,7 @@ async fn unknown(context: &Context) -> Result<()> {
         Err(RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition) => {}
         other => bail!("producing answered {other:?}"),
     }
-    expect_refusal(
-        client::delete_topic(&context.admin()?, &topic).await,
-        RDKafkaErrorCode::UnknownTopicOrPartition,
-    )
+    expect_refusal(client::delete_topic(&context.admin()?, &topic).await, RDKafkaErrorCode::UnknownTopicOrPartition)
 }
 
 async fn made_by_producer(context: &Context) -> Result<()> {

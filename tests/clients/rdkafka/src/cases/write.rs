@@ -30,10 +30,7 @@ pub async fn stamped(producer: &FutureProducer, topic: &str, partition: i32, wri
 }
 
 /// One record; its offset, or the code it was refused with.
-pub async fn one(
-    producer: &FutureProducer,
-    record: FutureRecord<'_, [u8], [u8]>,
-) -> Result<i64, RDKafkaErrorCode> {
+pub async fn one(producer: &FutureProducer, record: FutureRecord<'_, [u8], [u8]>) -> Result<i64, RDKafkaErrorCode> {
     let code = |error: KafkaError| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
     let delivery = producer.send_result(record).map_err(|(error, _)| code(error))?;
     match delivery.await {
