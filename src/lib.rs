@@ -1,5 +1,35 @@
 //! Milepost: a Kafka-protocol broker that keeps record bytes in object storage and replicates only pointers.
-#![doc = "The modules below stand in the order of a record's way through the broker."]
+//!
+//! The modules stand in the order of a record's way through the broker; imports point down to a floor or forward
+//! along the path, never back. ARCHITECTURE.md walks one record along it.
 
-// floors
+pub mod node;
+
+// floors below the rooms
+pub mod batch;
+pub mod config;
+pub mod peer;
+pub mod protocol;
 pub mod types;
+
+// what Raft carries
+pub mod shard;
+
+// the rooms, in the order of the path
+pub mod connection;
+pub mod produce;
+pub mod ingest;
+pub mod upload;
+pub mod commit;
+pub mod index;
+pub mod fetch;
+pub mod cache;
+pub mod object;
+
+// side rooms
+pub mod admin;
+pub mod audit;
+pub mod cluster;
+pub mod console;
+pub mod inspect;
+pub mod zone;

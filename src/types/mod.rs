@@ -1,7 +1,9 @@
 //! Words of the domain as types. Integers appear only at the wire.
 
+pub mod arc_map;
 mod object_id;
 mod topic;
+pub mod varint;
 
 pub use object_id::{ByteRange, ObjectId};
 pub use topic::{Partition, TopicId};

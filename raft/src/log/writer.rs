@@ -1,0 +1,395 @@
+//! The one thread that writes: drain the queue, one write, one sync, then tell everybody.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use super::disk::{Disk, DiskFile};
+use super::record::{self, Record, SegmentHead, Step};
+use super::recover::Recovered;
+use super::segments::{Place, Segments, file_name};
+use crate::{Error, GroupId, Identity};
+
+/// One write is at most this long, unless a single record is longer.
+const WRITE_BYTES_MAX: usize = 4 << 20;
+
+pub(crate) struct LogConfig {
+    pub(crate) identity: Identity,
+    pub(crate) segment_bytes: u64,
+    pub(crate) queue_bytes_max: usize,
+}
+
+/// How the records of an operation change what is alive.
+pub(super) enum Change {
+    /// Index and encoded length of each entry, in order.
+    Entries(Vec<(u64, u64)>),
+    Vote,
+    TruncateFrom(u64),
+    Purge(u64),
+    Remove,
+    /// Nothing that stays alive.
+    Note,
+}
+
+type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
+
+/// Encoded records of one group. With `done`, they are synced before it is called.
+pub(super) struct Op {
+    pub(super) group: GroupId,
+    pub(super) change: Change,
+    pub(super) encoded: Vec<u8>,
+    pub(super) done: Option<Done>,
+}
+
+enum Message {
+    Op { op: Op, permits: u32 },
+    Close(oneshot::Sender<()>),
+}
+
+/// Counters since the start.
+#[derive(Debug, Default)]
+pub(crate) struct LogStats {
+    pub(crate) operations: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+}
+
+/// A handle on the writer; a cheap clone. The writer ends when the last handle is gone, or after [`Log::close`].
+#[derive(Clone)]
+pub(crate) struct Log {
+    queue: mpsc::Sender<Message>,
+    permits: Arc<Semaphore>,
+    queue_bytes_max: usize,
+    poisoned: watch::Receiver<Option<String>>,
+    stats: Arc<LogStats>,
+}
+
+impl Log {
+    /// Opens a fresh segment and starts the writer, which holds `guard` (the lock of the directory) until it ends.
+    pub(crate) fn start(
+        disk: Arc<dyn Disk>,
+        config: LogConfig,
+        recovered: Recovered,
+        guard: Box<dyn Any + Send>,
+    ) -> Result<Log, Error> {
+        let (queue, inbox) = mpsc::channel();
+        let (poison, poisoned) = watch::channel(None);
+        let permits = Arc::new(Semaphore::new(config.queue_bytes_max));
+        let stats = Arc::new(LogStats::default());
+        let queue_bytes_max = config.queue_bytes_max;
+        let mut segments = recovered.segments;
+        let sequence = recovered.next_sequence;
+        let what = format!("creating {}", disk.path(&file_name(sequence)).display());
+        let file = create(&*disk, &config.identity, sequence, &mut segments).map_err(Error::io(what))?;
+        let writer = Writer {
+            disk,
+            config,
+            segments,
+            sequence,
+            file,
+            unsynced: false,
+            poison,
+            stats: stats.clone(),
+            permits: permits.clone(),
+        };
+        let run = move || {
+            writer.run(&inbox);
+            drop(guard);
+        };
+        thread::Builder::new().name("raft-log".into()).spawn(run).map_err(Error::io("starting the log writer"))?;
+        Ok(Log { queue, permits, queue_bytes_max, poisoned, stats })
+    }
+
+    /// Waits for room in the queue, then enqueues.
+    pub(super) async fn submit(&self, op: Op) {
+        let permits = op.encoded.len().min(self.queue_bytes_max) as u32;
+        match self.permits.acquire_many(permits).await {
+            Ok(room) => room.forget(),
+            Err(_) => return refuse(op, &io::Error::other("log is closed")),
+        }
+        self.send(op, permits);
+    }
+
+    /// Enqueues at once: for records that are small and few.
+    pub(super) fn submit_now(&self, op: Op) {
+        self.send(op, 0);
+    }
+
+    fn send(&self, op: Op, permits: u32) {
+        if let Err(mpsc::SendError(Message::Op { op, .. })) = self.queue.send(Message::Op { op, permits }) {
+            refuse(op, &io::Error::other("log is closed"));
+        }
+    }
+
+    /// Why the log takes nothing any more, once a write or sync has failed.
+    pub(crate) fn poisoned(&self) -> watch::Receiver<Option<String>> {
+        self.poisoned.clone()
+    }
+
+    pub(crate) fn stats(&self) -> &LogStats {
+        &self.stats
+    }
+
+    /// Writes and syncs what is queued, then ends the writer.
+    pub(crate) async fn close(&self) {
+        let (closed, done) = oneshot::channel();
+        if self.queue.send(Message::Close(closed)).is_ok() {
+            // An error here says that the writer has ended, which is what is waited for.
+            let _ = done.await;
+        }
+    }
+}
+
+fn refuse(op: Op, why: &io::Error) {
+    if let Some(done) = op.done {
+        done(Err(copy(why)));
+    }
+}
+
+fn copy(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
+fn create(
+    disk: &dyn Disk,
+    identity: &Identity,
+    sequence: u64,
+    segments: &mut Segments,
+) -> io::Result<Box<dyn DiskFile>> {
+    let head = record::encode_segment_head(sequence, identity);
+    let mut file = disk.create(&file_name(sequence))?;
+    file.append(&head)?;
+    file.sync()?;
+    disk.sync_dir()?;
+    segments.open(sequence, head.len() as u64);
+    Ok(file)
+}
+
+struct Writer {
+    disk: Arc<dyn Disk>,
+    config: LogConfig,
+    segments: Segments,
+    /// Of the segment being written.
+    sequence: u64,
+    file: Box<dyn DiskFile>,
+    unsynced: bool,
+    poison: watch::Sender<Option<String>>,
+    stats: Arc<LogStats>,
+    permits: Arc<Semaphore>,
+}
+
+impl Writer {
+    fn run(mut self, inbox: &mpsc::Receiver<Message>) {
+        let mut failed: Option<io::Error> = None;
+        while let Ok(first) = inbox.recv() {
+            let mut batch = Vec::new();
+            let mut bytes = 0;
+            let mut permits = 0;
+            let mut closed = None;
+            let mut next = Some(first);
+            while let Some(message) = next.take() {
+                match message {
+                    Message::Op { op, permits: held } => {
+                        bytes += op.encoded.len();
+                        permits += held as usize;
+                        batch.push(op);
+                    }
+                    Message::Close(done) => closed = Some(done),
+                }
+                if bytes < WRITE_BYTES_MAX && closed.is_none() {
+                    next = inbox.try_recv().ok();
+                }
+            }
+            if failed.is_none() {
+                failed = self.write(&batch).and_then(|()| self.clean()).err();
+                self.report(&failed);
+            }
+            for op in batch {
+                match (&failed, op.done) {
+                    (Some(why), Some(done)) => done(Err(copy(why))),
+                    (None, Some(done)) => done(Ok(())),
+                    (_, None) => {}
+                }
+            }
+            self.permits.add_permits(permits);
+            if let Some(closed) = closed {
+                if failed.is_none() {
+                    failed = self.sync().err();
+                    self.report(&failed);
+                }
+                self.permits.close();
+                drop(closed);
+                return;
+            }
+        }
+    }
+
+    fn report(&self, failed: &Option<io::Error>) {
+        if let Some(why) = failed {
+            tracing::error!(%why, "the raft log is poisoned: a write or sync failed");
+            self.poison.send_replace(Some(format!("raft log: {why}")));
+        }
+    }
+
+    fn write(&mut self, batch: &[Op]) -> io::Result<()> {
+        let bytes: usize = batch.iter().map(|op| op.encoded.len()).sum();
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.roll_before(bytes as u64)?;
+        match batch {
+            [op] => self.file.append(&op.encoded)?,
+            _ => {
+                let mut joined = Vec::with_capacity(bytes);
+                batch.iter().for_each(|op| joined.extend_from_slice(&op.encoded));
+                self.file.append(&joined)?;
+            }
+        }
+        self.unsynced = true;
+        self.segments.grow(self.sequence, bytes as u64);
+        self.stats.operations.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        if batch.iter().any(|op| op.done.is_some()) {
+            self.sync()?;
+        }
+        batch.iter().for_each(|op| self.account(op));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if self.unsynced {
+            self.file.sync()?;
+            self.stats.syncs.fetch_add(1, Ordering::Relaxed);
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+
+    /// Starts a new segment when `bytes` more would make this one too long. The old one is synced first: a segment
+    /// that is not the last is whole.
+    fn roll_before(&mut self, bytes: u64) -> io::Result<()> {
+        let now = self.segments.bytes_of(self.sequence);
+        if now + bytes <= self.config.segment_bytes || now <= record::OVERHEAD_BYTES + SMALLEST_SEGMENT_BYTES {
+            return Ok(());
+        }
+        self.sync()?;
+        self.file = create(&*self.disk, &self.config.identity, self.sequence + 1, &mut self.segments)?;
+        self.sequence += 1;
+        Ok(())
+    }
+
+    fn account(&mut self, op: &Op) {
+        let place = Place { sequence: self.sequence, bytes: op.encoded.len() as u64 };
+        match &op.change {
+            Change::Entries(entries) => {
+                for (index, bytes) in entries {
+                    self.segments.entry(op.group, *index, Place { bytes: *bytes, ..place });
+                }
+            }
+            Change::Vote => self.segments.vote(op.group, place),
+            Change::TruncateFrom(index) => self.segments.truncate_from(op.group, *index),
+            Change::Purge(upto) => self.segments.purge(op.group, *upto, place),
+            Change::Remove => self.segments.remove(op.group),
+            Change::Note => {}
+        }
+    }
+
+    /// Deletes dead segments, oldest first and one directory sync each, so that no gap can appear in their sequence;
+    /// copies the oldest one forward when that pays.
+    fn clean(&mut self) -> io::Result<()> {
+        if let Some(sequence) = self.segments.worth_copying(self.config.segment_bytes) {
+            self.copy_forward(sequence)?;
+        }
+        while let Some(sequence) = self.segments.dead_oldest() {
+            // What killed its records may be written, but not yet synced.
+            self.sync()?;
+            self.disk.remove(&file_name(sequence))?;
+            self.disk.sync_dir()?;
+            self.segments.forget(sequence);
+        }
+        Ok(())
+    }
+
+    fn copy_forward(&mut self, sequence: u64) -> io::Result<()> {
+        let alive = self.alive_records(sequence)?;
+        let mut chunk = Vec::new();
+        let mut moved: Vec<(GroupId, Record, u64)> = Vec::new();
+        for (group, record) in alive {
+            let bytes = record.encode(group, &mut chunk);
+            moved.push((group, record, bytes));
+            if chunk.len() >= WRITE_BYTES_MAX {
+                self.write_copies(&mut chunk, &mut moved)?;
+            }
+        }
+        self.write_copies(&mut chunk, &mut moved)
+    }
+
+    fn write_copies(&mut self, chunk: &mut Vec<u8>, moved: &mut Vec<(GroupId, Record, u64)>) -> io::Result<()> {
+        self.roll_before(chunk.len() as u64)?;
+        self.file.append(chunk)?;
+        self.unsynced = true;
+        self.sync()?;
+        self.segments.grow(self.sequence, chunk.len() as u64);
+        chunk.clear();
+        for (group, record, bytes) in moved.drain(..) {
+            let place = Place { sequence: self.sequence, bytes };
+            match record {
+                Record::Kept(entry) => self.segments.kept(group, entry.log_id.index, place),
+                Record::Vote(_) => self.segments.vote(group, place),
+                Record::Purge(id) => self.segments.purge(group, id.index, place),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The living records of a closed segment, ready to be written again. Of several records for the same thing the
+    /// last one counts.
+    fn alive_records(&self, sequence: u64) -> io::Result<Vec<(GroupId, Record)>> {
+        let name = file_name(sequence);
+        let file = Bytes::from(self.disk.read(&name)?);
+        let damaged = |at: u64| {
+            let path = self.disk.path(&name);
+            io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged at byte {at}", path.display()))
+        };
+        let SegmentHead::Valid { bytes: mut at, .. } = record::decode_segment_head(&file) else {
+            return Err(damaged(0));
+        };
+        let mut entries = BTreeMap::new();
+        let mut votes = HashMap::new();
+        let mut purges = HashMap::new();
+        loop {
+            match record::step(&file, at as usize) {
+                Step::Record { group, record, bytes } => {
+                    at += bytes;
+                    match record {
+                        Record::Entry(entry) | Record::Kept(entry) => {
+                            if self.segments.entry_is_in(group, entry.log_id.index, sequence) {
+                                entries.insert((group, entry.log_id.index), Record::Kept(entry));
+                            }
+                        }
+                        Record::Vote(_) if self.segments.vote_is_in(group, sequence) => {
+                            votes.insert(group, record);
+                        }
+                        Record::Purge(_) if self.segments.purge_is_in(group, sequence) => {
+                            purges.insert(group, record);
+                        }
+                        _ => {}
+                    }
+                }
+                Step::End => break,
+                Step::Torn | Step::Damaged(_) => return Err(damaged(at)),
+            }
+        }
+        let entries = entries.into_iter().map(|((group, _), record)| (group, record));
+        Ok(purges.into_iter().chain(votes).chain(entries).collect())
+    }
+}
+
+/// A segment with little more than its head is not closed, however small the limit.
+const SMALLEST_SEGMENT_BYTES: u64 = 512;

@@ -1,0 +1,209 @@
+//! The address book, and a connection per peer and lane, dialled when first needed.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::connection::Connection;
+use super::traffic::{PeerCounters, Traffic};
+use super::{LANES, Lane, Limits, handshake, kind};
+use crate::{CallError, Identity, NodeId};
+
+/// After a failed dial the next one waits, twice as long each time.
+const REDIAL_MIN: Duration = Duration::from_millis(50);
+const REDIAL_MAX: Duration = Duration::from_millis(500);
+
+type Dialled = Result<Arc<Connection>, CallError>;
+
+#[derive(Default)]
+enum LaneState {
+    #[default]
+    Idle,
+    Dialling(watch::Receiver<Option<Dialled>>),
+    Open(Arc<Connection>),
+    Failed {
+        retry_at: Instant,
+        next_delay: Duration,
+        why: CallError,
+    },
+}
+
+struct Peer {
+    node: NodeId,
+    address: Mutex<Option<String>>,
+    lanes: [Mutex<LaneState>; LANES],
+    /// How often somebody wanted a connection.
+    attempts: AtomicU64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every update leaves the value whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All peers of a node; a cheap clone.
+#[derive(Clone)]
+pub(crate) struct Peers {
+    identity: Arc<Identity>,
+    limits: Limits,
+    traffic: Traffic,
+    book: Arc<Mutex<HashMap<NodeId, Arc<Peer>>>>,
+}
+
+impl Peers {
+    pub(crate) fn new(identity: Arc<Identity>, limits: Limits, traffic: Traffic) -> Self {
+        Peers { identity, limits, traffic, book: Arc::default() }
+    }
+
+    fn peer(&self, node: NodeId) -> Arc<Peer> {
+        let new = || {
+            let (address, lanes) = (Mutex::default(), std::array::from_fn(|_| Mutex::default()));
+            Arc::new(Peer { node, address, lanes, attempts: AtomicU64::new(0) })
+        };
+        locked(&self.book).entry(node).or_insert_with(new).clone()
+    }
+
+    pub(crate) fn set_address(&self, node: NodeId, address: Option<String>) {
+        let peer = self.peer(node);
+        if std::mem::replace(&mut *locked(&peer.address), address.clone()) == address {
+            return;
+        }
+        for lane in &peer.lanes {
+            if let LaneState::Open(old) = std::mem::take(&mut *locked(lane)) {
+                old.close("the peer has another address");
+            }
+        }
+    }
+
+    pub(crate) fn close_all(&self) {
+        for peer in locked(&self.book).values() {
+            for lane in &peer.lanes {
+                if let LaneState::Open(old) = std::mem::take(&mut *locked(lane)) {
+                    old.close("this node shuts down");
+                }
+            }
+        }
+    }
+
+    /// How often somebody wanted a connection to the peer.
+    #[cfg(test)]
+    pub(crate) fn attempts(&self, node: NodeId) -> u64 {
+        self.peer(node).attempts.load(Ordering::Relaxed)
+    }
+
+    /// The open connection, or a new one. Callers share a dial, and a dial goes on when they give up.
+    pub(crate) async fn connection(&self, node: NodeId, lane: Lane) -> Dialled {
+        let peer = self.peer(node);
+        peer.attempts.fetch_add(1, Ordering::Relaxed);
+        loop {
+            let mut dialled = {
+                let mut state = locked(&peer.lanes[lane as usize]);
+                match &*state {
+                    LaneState::Open(connection) if !connection.is_closed() => return Ok(connection.clone()),
+                    LaneState::Dialling(dialled) if dialled.has_changed().is_ok() || dialled.borrow().is_some() => {
+                        dialled.clone()
+                    }
+                    LaneState::Failed { retry_at, why, .. } if Instant::now() < *retry_at => return Err(why.clone()),
+                    _ => self.dial(&peer, lane, &mut state),
+                }
+            };
+            let Ok(outcome) = dialled.wait_for(Option::is_some).await else {
+                return Err(CallError::Unreachable("dialling was given up".into()));
+            };
+            match outcome.as_ref() {
+                Some(Ok(connection)) if connection.is_closed() => continue,
+                Some(outcome) => return outcome.clone(),
+                None => continue,
+            }
+        }
+    }
+
+    fn dial(&self, peer: &Arc<Peer>, lane: Lane, state: &mut LaneState) -> watch::Receiver<Option<Dialled>> {
+        let delay = match state {
+            LaneState::Failed { next_delay, .. } => *next_delay,
+            _ => REDIAL_MIN,
+        };
+        let (outcome, dialled) = watch::channel(None);
+        *state = LaneState::Dialling(dialled.clone());
+        let (peers, peer) = (self.clone(), peer.clone());
+        tokio::spawn(async move {
+            let address = locked(&peer.address).clone();
+            let result = match &address {
+                None => Err(CallError::Unreachable(format!("no address of node {} is known", peer.node))),
+                Some(address) => {
+                    let counters = peers.traffic.of(peer.node);
+                    connect(address, &peers.identity, peer.node, lane, peers.limits, counters).await.map(Arc::new)
+                }
+            };
+            let mut state = locked(&peer.lanes[lane as usize]);
+            // A changed address has reset the lane; what was dialled is the old one.
+            let still_wanted = matches!(&*state, LaneState::Dialling(dialled) if dialled.same_channel(&outcome.subscribe()));
+            if still_wanted {
+                *state = match &result {
+                    Ok(connection) => LaneState::Open(connection.clone()),
+                    Err(why) => LaneState::Failed {
+                        retry_at: Instant::now() + delay,
+                        next_delay: (delay * 2).min(REDIAL_MAX),
+                        why: why.clone(),
+                    },
+                };
+            }
+            drop(state);
+            outcome.send_replace(Some(result));
+        });
+        dialled
+    }
+}
+
+async fn connect(
+    address: &str,
+    identity: &Identity,
+    to: NodeId,
+    lane: Lane,
+    limits: Limits,
+    counters: PeerCounters,
+) -> Result<Connection, CallError> {
+    let dial = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (sent, received) = handshake::call(&mut stream, identity, to, lane).await?;
+        counters.sent(kind::HANDSHAKE, sent);
+        counters.received(kind::HANDSHAKE, received);
+        Ok::<_, std::io::Error>(stream)
+    };
+    let stream = match timeout(limits.connect_timeout, dial).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(why)) => return Err(CallError::Unreachable(format!("{address}: {why}"))),
+        Err(_) => return Err(CallError::Unreachable(format!("{address}: no connection in time"))),
+    };
+    let (read, write) = stream.into_split();
+    Ok(Connection::start(read, write, limits, counters))
+}
+
+/// One request to an address, before one has a node id (to join). The handshake carries node id 0.
+///
+/// # Errors
+/// See [`CallError`]; a node of another cluster is unreachable.
+pub async fn call_address(
+    address: &str,
+    cluster_id: &str,
+    kind: u8,
+    body: Bytes,
+    within: Duration,
+) -> Result<Bytes, CallError> {
+    let limits = Limits {
+        connect_timeout: within,
+        ..Limits::of(&crate::Config::new(([127, 0, 0, 1], 0).into(), std::path::PathBuf::new()))
+    };
+    let deadline = Instant::now() + within;
+    let identity = Identity { cluster_id: cluster_id.to_owned(), node_id: 0 };
+    let connection = connect(address, &identity, 0, Lane::Application, limits, PeerCounters::new()).await?;
+    let mut request = connection.request(kind, body, false)?;
+    request.answer(deadline.saturating_duration_since(Instant::now())).await
+}

@@ -1,0 +1,96 @@
+use bytes::Bytes;
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_partitions_response::CreatePartitionsTopicResult;
+use kafka_protocol::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
+use tokio::time::Instant;
+
+use crate::admin::error::code_and_message;
+use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, names, topics};
+use crate::batch::Segments;
+use crate::cluster::{self, RootEntry, RootRefusal, RootState};
+use crate::protocol::{self, decode, encode};
+use crate::types::TopicId;
+
+/// # Errors
+/// The body does not follow the protocol.
+pub async fn create_partitions(
+    admin: &Admin,
+    _context: &Context,
+    version: i16,
+    body: Bytes,
+) -> Result<Segments, protocol::Error> {
+    let request: CreatePartitionsRequest = decode(version, body)?;
+    let deadline = topics::deadline(request.timeout_ms);
+    let repeated = names::repeated(request.topics.iter().map(|topic| topic.name.clone()));
+    let (repeated, validate_only) = (&repeated, request.validate_only);
+    let results = topics::each(request.topics, async |asked| {
+        let grown = grow(admin, &asked, repeated.contains(&asked.name), validate_only, deadline).await;
+        let (code, message) = code_and_message(&grown);
+        CreatePartitionsTopicResult::default().with_name(asked.name).with_error_code(code).with_error_message(message)
+    });
+    encode(version, &CreatePartitionsResponse::default().with_results(results.await))
+}
+
+async fn grow(
+    admin: &Admin,
+    asked: &CreatePartitionsTopic,
+    repeated: bool,
+    validate_only: bool,
+    deadline: Instant,
+) -> Result<(), Error> {
+    topics::refuse_repeated(repeated)?;
+    let topic = check(&admin.cluster.view(), asked)?;
+    if validate_only {
+        return Ok(());
+    }
+    match admin.propose(RootEntry::AddPartitions { topic, partitions: asked.count }, deadline).await {
+        // The answer to the first attempt was lost: it has grown as asked.
+        Err(Error::Cluster(cluster::Error::Refused(RootRefusal::NotGrowing)))
+            if admin.cluster.view().topic(topic).is_some_and(|t| t.placement.len() == asked.count as usize) => {}
+        Err(e) => return Err(e),
+        Ok(_) => {}
+    }
+    admin.wait_live(topic, asked.count, deadline).await.map(drop)
+}
+
+fn check(view: &RootState, asked: &CreatePartitionsTopic) -> Result<TopicId, Error> {
+    let topic = view.topic_named(&asked.name).ok_or(RootRefusal::UnknownTopic)?;
+    let present = topic.placement.len();
+    if asked.assignments.as_ref().is_some_and(|assignments| !assignments.is_empty()) {
+        return Err(Error::InvalidRequest("replicas cannot be assigned by hand: leave the assignments empty".into()));
+    }
+    match usize::try_from(asked.count) {
+        Ok(count) if count > present && asked.count <= PARTITIONS_MAX => Ok(topic.id),
+        _ => Err(Error::InvalidPartitions(format!(
+            "the topic has {present} partitions; it can grow to at most {PARTITIONS_MAX}, not become {}",
+            asked.count
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::create_partitions_request::CreatePartitionsAssignment;
+    use kafka_protocol::protocol::StrBytes;
+
+    use super::*;
+    use crate::admin::sample;
+    use crate::protocol::ErrorCode;
+
+    #[test]
+    fn a_topic_only_grows() {
+        let mut view = sample::cluster(&["a"]);
+        sample::topic(&mut view, "t", 1, 3, 3);
+        let asked = |name, count| {
+            let name = StrBytes::from_static_str(name).into();
+            CreatePartitionsTopic::default().with_name(name).with_count(count).with_assignments(None)
+        };
+        assert_eq!(check(&view, &asked("t", 4)).unwrap(), sample::topic_id(1));
+        for count in [3, 0, -1, i32::MIN, PARTITIONS_MAX + 1] {
+            assert_eq!(check(&view, &asked("t", count)).unwrap_err().code(), ErrorCode::InvalidPartitions);
+        }
+        assert_eq!(check(&view, &asked("u", 4)).unwrap_err().code(), ErrorCode::UnknownTopicOrPartition);
+        let by_hand = asked("t", 4).with_assignments(Some(vec![CreatePartitionsAssignment::default()]));
+        assert_eq!(check(&view, &by_hand).unwrap_err().code(), ErrorCode::InvalidRequest);
+    }
+}

@@ -1,0 +1,90 @@
+use kafka_protocol::protocol::StrBytes;
+
+use crate::cluster::{self, RootRefusal};
+use crate::protocol::{ErrorCode, TopicRef};
+
+/// Why a part of a request was not done. The text is for a person, the code for the client.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Cluster(#[from] cluster::Error),
+    #[error("{0}")]
+    InvalidTopic(String),
+    #[error("this server has no topic of this id")]
+    UnknownTopicId,
+    #[error("{0}")]
+    InvalidPartitions(String),
+    #[error("{0}")]
+    InvalidReplicationFactor(String),
+    #[error("{0}")]
+    InvalidConfig(String),
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// It was begun and goes on by itself.
+    #[error("not finished within the request's timeout; it is being worked on")]
+    TimedOut,
+    #[error("an endpoint of another type was asked for")]
+    OtherEndpointType,
+    #[error("endpoint type {0} is not known")]
+    UnknownEndpointType(i8),
+}
+
+impl From<RootRefusal> for Error {
+    /// The root would refuse it: known here without asking.
+    fn from(refusal: RootRefusal) -> Error {
+        Error::Cluster(refusal.into())
+    }
+}
+
+impl Error {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::Cluster(e) => match e {
+                cluster::Error::Refused(refusal) => of_refusal(*refusal),
+                // Nothing was done: admin clients look for a controller again and repeat the request.
+                cluster::Error::Unavailable => ErrorCode::NotController,
+                cluster::Error::Unknown => ErrorCode::RequestTimedOut,
+            },
+            Error::InvalidTopic(_) => ErrorCode::InvalidTopic,
+            Error::UnknownTopicId => ErrorCode::UnknownTopicId,
+            Error::InvalidPartitions(_) => ErrorCode::InvalidPartitions,
+            Error::InvalidReplicationFactor(_) => ErrorCode::InvalidReplicationFactor,
+            Error::InvalidConfig(_) => ErrorCode::InvalidConfig,
+            Error::InvalidRequest(_) => ErrorCode::InvalidRequest,
+            Error::TimedOut => ErrorCode::RequestTimedOut,
+            Error::OtherEndpointType => ErrorCode::MismatchedEndpointType,
+            Error::UnknownEndpointType(_) => ErrorCode::UnsupportedEndpointType,
+        }
+    }
+
+    pub(super) fn message(&self) -> Option<StrBytes> {
+        Some(StrBytes::from_string(self.to_string()))
+    }
+}
+
+fn of_refusal(refusal: RootRefusal) -> ErrorCode {
+    match refusal {
+        RootRefusal::TopicExists => ErrorCode::TopicAlreadyExists,
+        RootRefusal::UnknownTopic => ErrorCode::UnknownTopicOrPartition,
+        // Shards of a factor are missing only while there are too few brokers for it.
+        RootRefusal::NoShard => ErrorCode::InvalidReplicationFactor,
+        RootRefusal::NotGrowing => ErrorCode::InvalidPartitions,
+        RootRefusal::UnknownNode => ErrorCode::UnknownServerError,
+    }
+}
+
+/// The two fields that every result has.
+pub(super) fn code_and_message<T>(result: &Result<T, Error>) -> (i16, Option<StrBytes>) {
+    match result {
+        Ok(_) => (ErrorCode::None.code(), None),
+        Err(e) => (e.code().code(), e.message()),
+    }
+}
+
+/// A topic that is not there, in Kafka's word for the way it was named.
+pub(super) fn unknown(topic: &TopicRef) -> Error {
+    match topic {
+        TopicRef::Name(_) => RootRefusal::UnknownTopic.into(),
+        TopicRef::Id(_) => Error::UnknownTopicId,
+    }
+}

@@ -1,0 +1,116 @@
+//! What clients ask about the cluster, and what they ask of it: topics, partitions, settings, brokers, producer ids.
+//!
+//! - **In**: the body of one request, its version, and the [`Context`] of the client; the applied root state.
+//! - **Out**: the body of the answer. An `Err` means that the bytes do not follow the protocol: close the connection.
+//! - **Promises**: any broker answers every request here, there is no controller to look for. A topic that was answered
+//!   as created exists in every shard that carries it. All brokers name the same leader to the same client.
+//! - **Never does**: touch records or objects, or decide anything itself: the root decides, this room asks.
+//! - **Limits**: [`PARTITIONS_MAX`] partitions per topic and per request, [`CONCURRENT_MAX`] topics of a request at a
+//!   time, [`WAIT_MAX`] per request.
+//!
+//! One file per API; `topics` is what they share.
+
+pub mod configs;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod error;
+mod init_producer_id;
+mod leaders;
+mod metadata;
+mod names;
+mod topics;
+
+#[cfg(test)]
+mod metadata_test;
+#[cfg(test)]
+mod sample;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_protocol::protocol::StrBytes;
+
+pub use configs::Defaults;
+pub use create_partitions::create_partitions;
+pub use create_topics::create_topics;
+pub use delete_topics::delete_topics;
+pub use describe_cluster::describe_cluster;
+pub use describe_configs::describe_configs;
+pub use error::Error;
+pub use init_producer_id::init_producer_id;
+pub use metadata::metadata;
+
+use crate::cluster::{Cluster, RootState};
+use crate::config::Config;
+use crate::index::Shards;
+use crate::zone::{self, Zones};
+
+/// Partitions that one topic may have, and that one request may create.
+pub const PARTITIONS_MAX: i32 = 100_000;
+/// Topics of one request that are worked on at a time.
+pub const CONCURRENT_MAX: usize = 32;
+/// The longest that a request is kept waiting, whatever it asks for.
+pub const WAIT_MAX: Duration = Duration::from_secs(300);
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Metadata creates the topics that it is asked for, if the client wants that too.
+    pub auto_create_topics: bool,
+    /// For topics that are created without saying how many.
+    pub num_partitions: i32,
+    /// Likewise; -1 means three, or as many as there are live brokers.
+    pub default_replication_factor: i16,
+    /// What topics inherit from this broker.
+    pub topic_defaults: Defaults,
+    pub zones: Zones,
+    /// URL of the object store, which never holds credentials.
+    pub store: String,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Settings {
+        Settings {
+            auto_create_topics: config.auto_create_topics,
+            num_partitions: config.num_partitions,
+            default_replication_factor: config.default_replication_factor,
+            topic_defaults: Defaults::new(config.message_max_bytes),
+            zones: Zones { cidrs: config.zone_cidrs.clone(), aliases: Default::default() },
+            store: config.store.to_string(),
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub client_id: Option<StrBytes>,
+    pub address: SocketAddr,
+}
+
+/// The room's handle. A cheap clone.
+#[derive(Clone)]
+pub struct Admin {
+    cluster: Cluster,
+    shards: Arc<Shards>,
+    settings: Arc<Settings>,
+}
+
+impl Admin {
+    pub fn new(cluster: Cluster, shards: Arc<Shards>, settings: Settings) -> Self {
+        Admin { cluster, shards, settings: Arc::new(settings) }
+    }
+}
+
+impl Context {
+    /// The client's zone, one that brokers of this cluster are in.
+    fn zone<'v>(&self, view: &'v RootState, zones: &Zones) -> Option<&'v str> {
+        let mut known: Vec<&str> = view.brokers().map(|b| b.zone.as_str()).filter(|zone| !zone.is_empty()).collect();
+        known.sort_unstable();
+        known.dedup();
+        zone::zone_of(self.client_id.as_deref().unwrap_or(""), self.address.ip(), zones, &known)
+    }
+}

@@ -1,0 +1,173 @@
+//! What the APIs that change topics share: a plan is checked here, decided by the root, and waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, names};
+use crate::cluster::{NewTopic, RootAnswer, RootEntry, RootRefusal, RootState, Topic};
+use crate::types::TopicId;
+
+/// Clients that give no time to speak of still want it done.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+const REPLICAS_WANTED: usize = 3;
+
+pub(super) fn deadline(timeout_ms: i32) -> Instant {
+    let wanted = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
+    Instant::now() + wanted.clamp(WAIT_MIN, WAIT_MAX)
+}
+
+/// Works on the parts of a request at once, a bounded number at a time. Results keep the order.
+pub(super) async fn each<T, R, F: Future<Output = R>>(parts: impl IntoIterator<Item = T>, work: impl Fn(T) -> F) -> Vec<R> {
+    stream::iter(parts).map(work).buffered(CONCURRENT_MAX).collect().await
+}
+
+/// A request that names a part twice contradicts itself.
+pub(super) fn refuse_repeated(repeated: bool) -> Result<(), Error> {
+    match repeated {
+        true => Err(Error::InvalidRequest("the request names this topic more than once".into())),
+        false => Ok(()),
+    }
+}
+
+/// The topic as it would be created.
+///
+/// # Errors
+/// What Kafka would refuse, each with its reason.
+pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic) -> Result<NewTopic, Error> {
+    names::validate(&asked.name)?;
+    if view.topic_named(&asked.name).is_some() {
+        return Err(RootRefusal::TopicExists.into());
+    }
+    names::refuse_collision(view, &asked.name)?;
+    if !asked.assignments.is_empty() {
+        let why = "replicas cannot be assigned by hand: leave the assignments empty and say how many are wanted";
+        return Err(Error::InvalidRequest(why.into()));
+    }
+    let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
+    Ok(NewTopic {
+        id: Uuid::new_v4().into(),
+        name: asked.name.to_string(),
+        partitions: partitions(settings, asked.num_partitions)?,
+        replication_factor: replication_factor(view, settings, asked.replication_factor)?,
+        configs: configs::validate(configs)?,
+    })
+}
+
+fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {
+    match asked {
+        -1 => Ok(settings.num_partitions),
+        1..=PARTITIONS_MAX => Ok(asked),
+        _ => Err(Error::InvalidPartitions(format!("a topic has 1 to {PARTITIONS_MAX} partitions, not {asked}"))),
+    }
+}
+
+fn replication_factor(view: &RootState, settings: &Settings, asked: i16) -> Result<u16, Error> {
+    let live = view.brokers().filter(|broker| broker.alive).count();
+    let wanted = if asked == -1 { settings.default_replication_factor } else { asked };
+    let wanted = if wanted == -1 { live.clamp(1, REPLICAS_WANTED) as i16 } else { wanted };
+    match u16::try_from(wanted) {
+        Ok(factor) if factor > 0 && usize::from(factor) <= live => Ok(factor),
+        Ok(factor) if factor > 0 => {
+            Err(Error::InvalidReplicationFactor(format!("replication factor {factor}, but {live} brokers are alive")))
+        }
+        _ => Err(Error::InvalidReplicationFactor(format!("the replication factor must be larger than 0, not {wanted}"))),
+    }
+}
+
+impl Admin {
+    pub(super) async fn propose(&self, entry: RootEntry, deadline: Instant) -> Result<RootAnswer, Error> {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        Ok(self.cluster.propose(entry, timeout).await?)
+    }
+
+    /// Has the topic created and waits until it is live.
+    pub(super) async fn create(&self, new: NewTopic, deadline: Instant) -> Result<Arc<Topic>, Error> {
+        let (id, partitions) = (new.id, new.partitions);
+        let shards = self.cluster.ensure_shards(new.replication_factor);
+        timeout_at(deadline, shards).await.map_err(|_| Error::TimedOut)?;
+        self.propose(RootEntry::CreateTopic(new), deadline).await?;
+        self.wait_live(id, partitions, deadline).await
+    }
+
+    /// Waits until that many partitions of the topic can be used.
+    pub(super) async fn wait_live(&self, id: TopicId, partitions: i32, deadline: Instant) -> Result<Arc<Topic>, Error> {
+        let mut applied = self.cluster.root().applied();
+        loop {
+            // Marked as seen before the look, so that what comes after the look is not missed.
+            applied.borrow_and_update();
+            match self.cluster.view().topic(id) {
+                Some(topic) if topic.deleting => return Err(RootRefusal::UnknownTopic.into()),
+                Some(topic) if topic.live >= partitions => return Ok(topic.clone()),
+                Some(_) => {}
+                None => return Err(RootRefusal::UnknownTopic.into()),
+            }
+            // The watch ends with the root replica, which ends with the process.
+            let Ok(Ok(())) = timeout_at(deadline, applied.changed()).await else { return Err(Error::TimedOut) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopicConfig};
+    use kafka_protocol::protocol::StrBytes;
+
+    use super::*;
+    use crate::admin::sample;
+    use crate::protocol::ErrorCode;
+
+    fn asked(name: &'static str, partitions: i32, factor: i16) -> CreatableTopic {
+        let name = StrBytes::from_static_str(name).into();
+        CreatableTopic::default().with_name(name).with_num_partitions(partitions).with_replication_factor(factor)
+    }
+
+    fn code(view: &RootState, asked: &CreatableTopic) -> ErrorCode {
+        plan(view, &sample::settings(), asked).unwrap_err().code()
+    }
+
+    #[test]
+    fn takes_the_brokers_defaults_where_none_are_asked_for() {
+        let two = plan(&sample::cluster(&["a", "b"]), &sample::settings(), &asked("t", -1, -1)).unwrap();
+        assert_eq!((two.partitions, two.replication_factor), (4, 2));
+        let five = plan(&sample::cluster(&["a"; 5]), &sample::settings(), &asked("t", 7, -1)).unwrap();
+        assert_eq!((five.partitions, five.replication_factor), (7, 3));
+        assert_ne!(two.id, five.id);
+    }
+
+    #[test]
+    fn refuses_what_kafka_refuses_with_kafkas_code() {
+        let mut view = sample::cluster(&["a", "b"]);
+        sample::topic(&mut view, "there", 1, 1, 1);
+        sample::topic(&mut view, "there_too", 2, 1, 1);
+        assert_eq!(code(&view, &asked("there", 1, 1)), ErrorCode::TopicAlreadyExists);
+        assert_eq!(code(&view, &asked("there.too", 1, 1)), ErrorCode::InvalidTopic);
+        assert_eq!(code(&view, &asked("", 1, 1)), ErrorCode::InvalidTopic);
+        for partitions in [0, -2, PARTITIONS_MAX + 1, i32::MIN] {
+            assert_eq!(code(&view, &asked("t", partitions, 1)), ErrorCode::InvalidPartitions);
+        }
+        for factor in [0, -2, 3, i16::MIN] {
+            assert_eq!(code(&view, &asked("t", 1, factor)), ErrorCode::InvalidReplicationFactor);
+        }
+        let by_hand = asked("t", -1, -1).with_assignments(vec![CreatableReplicaAssignment::default()]);
+        assert_eq!(code(&view, &by_hand), ErrorCode::InvalidRequest);
+        let config = CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms")).with_value(None);
+        assert_eq!(code(&view, &asked("t", 1, 1).with_configs(vec![config])), ErrorCode::InvalidConfig);
+        sample::set_dead(&mut view, 1);
+        assert_eq!(code(&view, &asked("t", 1, 2)), ErrorCode::InvalidReplicationFactor);
+    }
+
+    #[tokio::test]
+    async fn parts_are_answered_in_the_order_they_were_asked_in() {
+        let done = each(0..100u64, |i| async move {
+            tokio::task::yield_now().await;
+            i
+        });
+        assert_eq!(done.await, (0..100).collect::<Vec<_>>());
+    }
+}

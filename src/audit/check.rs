@@ -1,0 +1,159 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::bail;
+use bytes::Bytes;
+
+use crate::batch::{Rules, validate};
+use crate::cluster::RootState;
+use crate::object::{self, Key, Paths, Store};
+use crate::shard::{BatchPointer, PartitionState, State, invariants};
+use crate::types::{BrokerId, ObjectId, ShardId};
+
+/// Faults printed one by one; the rest is only counted.
+const FAULTS_PRINTED_MAX: usize = 100;
+
+/// Collects what is wrong. Objects are read once and pointers checked once, however many replicas have them.
+pub(super) struct Checker {
+    store: Arc<dyn Store>,
+    paths: Paths,
+    /// The last object read: pointers of one object follow each other.
+    object: Option<(ObjectId, Result<Bytes, String>)>,
+    checked: HashMap<(ShardId, u32, i64), BatchPointer>,
+    faults: Vec<String>,
+    partitions: u64,
+    records: u64,
+    bytes: u64,
+    objects: u64,
+    held: u64,
+}
+
+impl Checker {
+    pub fn new(store: Arc<dyn Store>, paths: Paths) -> Self {
+        Checker {
+            store,
+            paths,
+            object: None,
+            checked: HashMap::new(),
+            faults: Vec::new(),
+            partitions: 0,
+            records: 0,
+            bytes: 0,
+            objects: 0,
+            held: 0,
+        }
+    }
+
+    pub fn fault(&mut self, what: String) {
+        if self.faults.len() < FAULTS_PRINTED_MAX {
+            eprintln!("fault: {what}");
+        }
+        self.faults.push(what);
+    }
+
+    /// One replica of a shard.
+    pub async fn state(&mut self, shard: ShardId, broker: BrokerId, state: &State, root: &RootState) {
+        if !invariants::hold(state) {
+            self.fault(format!("shard {shard} at broker {broker}: an invariant of its state does not hold"));
+        }
+        let mut pointers = Vec::new();
+        for partition in state.partitions() {
+            let topic = root.topic(partition.id.topic);
+            let here = topic.and_then(|t| t.placement.get(partition.id.index as usize)) == Some(&shard);
+            if topic.is_some() && !here {
+                self.fault(format!("shard {shard} has {:?}, which the root places elsewhere", partition.id));
+            }
+            self.partition(shard, partition, &mut pointers);
+        }
+        pointers.sort_by_key(|(_, pointer)| (pointer.object, pointer.start));
+        for (name, pointer) in pointers {
+            if let Err(why) = self.pointer(&pointer).await {
+                self.fault(format!("shard {shard} {name} offsets {}..={}: {why}", pointer.base, pointer.last));
+            }
+        }
+    }
+
+    /// Notes the pointers that no other replica has shown yet; the same offset must have the same pointer everywhere.
+    fn partition(&mut self, shard: ShardId, partition: &PartitionState, new: &mut Vec<(String, BatchPointer)>) {
+        let name = format!("{:?}", partition.id);
+        let mut first_seen = false;
+        for pointer in partition.pointers.iter() {
+            match self.checked.insert((shard, partition.slot, pointer.base), *pointer) {
+                None => {
+                    first_seen = true;
+                    new.push((name.clone(), *pointer));
+                }
+                // A replica that is a moment behind may show a pointer that has grown since.
+                Some(other) if other.object == pointer.object && other.start == pointer.start => {}
+                Some(other) => self.fault(format!("shard {shard} {name}: replicas differ: {other:?}, {pointer:?}")),
+            }
+        }
+        self.partitions += u64::from(first_seen);
+        self.held += partition.producers().map(|(_, p)| p.held.len() as u64).sum::<u64>();
+    }
+
+    async fn pointer(&mut self, pointer: &BatchPointer) -> Result<(), String> {
+        let object = self.object(pointer.object).await?;
+        let (start, end) = (pointer.start as usize, pointer.range().end() as usize);
+        if end > object.len() {
+            return Err(format!("bytes {start}..{end} lie outside of an object of {}", object.len()));
+        }
+        let rules = Rules { message_bytes_max: usize::MAX, ..Rules::default() };
+        let batches = validate(object.slice(start..end), &rules).map_err(|e| e.to_string())?;
+        let spans: i64 = batches.iter().map(|b| i64::from(b.header().last_offset_delta) + 1).sum();
+        if spans != pointer.last - pointer.base + 1 {
+            return Err(format!("its batches take {spans} offsets"));
+        }
+        let newest = batches.iter().map(|b| b.max_timestamp()).max();
+        if pointer.append_time.is_none() && newest != Some(pointer.max_timestamp) {
+            return Err(format!("its largest timestamp is {newest:?}, not {}", pointer.max_timestamp));
+        }
+        self.records += batches.iter().map(|b| b.count() as u64).sum::<u64>();
+        self.bytes += pointer.len;
+        Ok(())
+    }
+
+    async fn object(&mut self, id: ObjectId) -> Result<Bytes, String> {
+        if let Some((read, bytes)) = &self.object
+            && *read == id
+        {
+            return bytes.clone();
+        }
+        let key = self.paths.key(id);
+        let bytes = read_object(&*self.store, &key).await;
+        self.objects += 1;
+        self.object = Some((id, bytes.clone()));
+        bytes
+    }
+
+    pub fn report(self) -> anyhow::Result<()> {
+        println!(
+            "{} partitions with records, {} pointers, {} objects, {} records, {} bytes, {} held batches: {} faults",
+            self.partitions,
+            self.checked.len(),
+            self.objects,
+            self.records,
+            self.bytes,
+            self.held,
+            self.faults.len()
+        );
+        match self.faults.first() {
+            None => Ok(()),
+            Some(first) => bail!("{} faults, the first: {first}", self.faults.len()),
+        }
+    }
+}
+
+/// The whole object, its index checked against its bytes.
+async fn read_object(store: &dyn Store, key: &Key) -> Result<Bytes, String> {
+    let bytes = store.get(key).await.map_err(|e| e.to_string())?;
+    let footer = object::layout::Footer::read(&bytes, bytes.len() as u64).map_err(|e| e.to_string())?;
+    for section in &footer.sections {
+        let (start, end) = (section.range.start as usize, section.range.end() as usize);
+        let body = bytes.get(start..end).ok_or_else(|| format!("section {section:?} lies outside of the object"))?;
+        if object::crc32c(body) != section.crc32c {
+            return Err(format!("section {section:?} has another checksum"));
+        }
+    }
+    Ok(bytes)
+}

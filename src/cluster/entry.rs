@@ -1,0 +1,125 @@
+//! ▲ What the root shard's log carries: a version byte, then one MessagePack value (positional, variants by short name).
+//! A field is only ever added together with a new version and the feature level that allows writing it.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use milepost_raft::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::types::{BrokerEpoch, BrokerId, ShardId, Timestamp, TopicId};
+
+const VERSION: u8 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RootEntry {
+    /// A data directory asks for a Raft node id. The same directory gets the same id.
+    #[serde(rename = "node")]
+    IssueNode { directory: String },
+    /// A broker starts: it gets a new epoch, which fences its earlier life. A new node under an old broker id replaces the old node.
+    #[serde(rename = "broker")]
+    RegisterBroker(Registration),
+    #[serde(rename = "alive")]
+    SetAlive { broker: BrokerId, epoch: BrokerEpoch, alive: bool },
+    /// A shard of this replication factor led by `preferred`, unless there is one.
+    #[serde(rename = "shard")]
+    CreateShard { replication_factor: u16, voters: Vec<NodeId>, preferred: NodeId },
+    /// The shard's Raft membership has changed to these voters.
+    #[serde(rename = "voters")]
+    SetVoters { shard: ShardId, voters: Vec<NodeId> },
+    #[serde(rename = "topic")]
+    CreateTopic(NewTopic),
+    /// Every shard has the partitions up to `partitions`: clients may use them.
+    #[serde(rename = "live")]
+    SetLive { topic: TopicId, partitions: i32 },
+    #[serde(rename = "grow")]
+    AddPartitions { topic: TopicId, partitions: i32 },
+    #[serde(rename = "delete")]
+    DeleteTopic { topic: TopicId },
+    /// Every shard has forgotten the topic.
+    #[serde(rename = "gone")]
+    Gone { topic: TopicId },
+    #[serde(rename = "ids")]
+    IssueProducerIds { count: i64, time: Timestamp },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    pub broker: BrokerId,
+    pub node: NodeId,
+    pub zone: String,
+    /// What clients connect to.
+    pub host: String,
+    pub port: u16,
+    /// What other brokers connect to, `host:port`.
+    pub internal: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewTopic {
+    pub id: TopicId,
+    pub name: String,
+    pub partitions: i32,
+    pub replication_factor: u16,
+    pub configs: BTreeMap<String, String>,
+}
+
+/// What the root decided about an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RootAnswer {
+    #[serde(rename = "ok")]
+    Done,
+    #[serde(rename = "node")]
+    Node(NodeId),
+    #[serde(rename = "epoch")]
+    Epoch(BrokerEpoch),
+    #[serde(rename = "ids")]
+    FirstProducerId(i64),
+    #[serde(rename = "shard")]
+    Shard(ShardId),
+    #[serde(rename = "topic")]
+    Topic(TopicId),
+    #[serde(rename = "no")]
+    Refused(RootRefusal),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum RootRefusal {
+    #[error("a topic of this name exists")]
+    TopicExists,
+    #[error("there is no such topic")]
+    UnknownTopic,
+    #[error("no shard with this replication factor exists yet")]
+    NoShard,
+    #[error("the number of partitions can only grow")]
+    NotGrowing,
+    #[error("the node is not known, or was replaced")]
+    UnknownNode,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("root entry version {0} is not known to this build")]
+    Version(u8),
+    #[error("root entry is empty")]
+    Empty,
+    #[error("root entry is malformed: {0}")]
+    Malformed(#[from] rmp_serde::decode::Error),
+}
+
+impl RootEntry {
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new().writer();
+        out.get_mut().put_u8(VERSION);
+        rmp_serde::encode::write(&mut out, self).expect("writing to memory does not fail");
+        out.into_inner().freeze()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<RootEntry, DecodeError> {
+        let (version, body) = bytes.split_first().ok_or(DecodeError::Empty)?;
+        if *version != VERSION {
+            return Err(DecodeError::Version(*version));
+        }
+        Ok(rmp_serde::from_slice(body)?)
+    }
+}

@@ -1,0 +1,118 @@
+//! Makes this broker do what the root state says of it: addresses, shards to replicate, their voters and leaders.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use tracing::{debug, info, warn};
+
+use crate::cluster::Cluster;
+use crate::index::{OpenShard, Replica, Shards, read_index};
+
+const TICK: Duration = Duration::from_millis(500);
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+/// The preferred leader founds the group; the other voters do so only when it has not for this long.
+const FOUND_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Follows the root state. `opened` starts what a shard needs on this broker.
+pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Arc<OpenShard>)) {
+    let mut applied = cluster.root().applied();
+    loop {
+        let view = cluster.view();
+        for broker in view.brokers().filter(|b| b.node != cluster.node_id()) {
+            cluster.node().set_address(broker.node, broker.internal.clone());
+        }
+        let mine = view.shards().filter(|s| s.voters.contains(&cluster.node_id()));
+        for record in mine.filter(|s| shards.get(s.id).is_none()) {
+            match cluster.node().open_group(record.id, Arc::new(Replica::default())).await {
+                Ok(group) => {
+                    let shard = Arc::new(OpenShard::new(record.id, group));
+                    shards.insert(shard.clone());
+                    opened(shard.clone());
+                    tokio::spawn(keep(cluster.clone(), shard));
+                }
+                Err(e) => warn!(shard = record.id, error = %e, "the shard cannot be opened"),
+            }
+        }
+        if applied.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One shard's housekeeping on this broker.
+async fn keep(cluster: Cluster, shard: Arc<OpenShard>) {
+    let mut leadership = shard.group.leadership();
+    let opened = Instant::now();
+    loop {
+        found(&cluster, &shard, opened).await;
+        if !shard.is_caught_up() && read_index(cluster.node(), &shard, STEP_TIMEOUT).await.is_ok() {
+            shard.mark_caught_up();
+            debug!(shard = shard.id, "readers are served");
+        }
+        if leadership.borrow_and_update().ready {
+            keep_voters(&cluster, &shard).await;
+            hand_to_preferred(&cluster, &shard).await;
+        }
+        if let Some(why) = shard.group.stopped() {
+            warn!(shard = shard.id, why, "the replica has stopped");
+            return;
+        }
+        let pause = if shard.is_caught_up() { TICK } else { TICK / 10 };
+        if let Ok(Err(_)) = timeout(pause, leadership.changed()).await {
+            return;
+        }
+    }
+}
+
+async fn found(cluster: &Cluster, shard: &OpenShard, opened: Instant) {
+    let Some(record) = cluster.view().shard(shard.id).cloned() else { return };
+    let founds = record.preferred == cluster.node_id() || opened.elapsed() > FOUND_PATIENCE;
+    // A node that took another's place joins as a learner: it must never found what exists elsewhere.
+    if shard.group.voters().is_empty()
+        && founds
+        && record.founders.contains(&cluster.node_id())
+        && let Err(e) = shard.group.initialize(record.founders.iter().copied().collect()).await
+    {
+        debug!(shard = shard.id, error = %e, "not founded");
+    }
+}
+
+/// The leader brings the group's voters to what the root says: the newcomer first as a learner, then all at once.
+async fn keep_voters(cluster: &Cluster, shard: &OpenShard) {
+    let Some(record) = cluster.view().shard(shard.id).cloned() else { return };
+    let desired: BTreeSet<_> = record.voters.iter().copied().collect();
+    let (actual, learners) = (shard.group.voters(), shard.group.learners());
+    if desired == actual {
+        return;
+    }
+    for node in desired.iter().filter(|node| !actual.contains(node) && !learners.contains(node)) {
+        if let Err(e) = shard.group.add_learner(*node).await {
+            debug!(shard = shard.id, node, error = %e, "learner not added yet");
+            return;
+        }
+    }
+    if desired.iter().all(|node| actual.contains(node) || shard.group.caught_up(*node)) {
+        match timeout(STEP_TIMEOUT, shard.group.change_voters(desired, false)).await {
+            Ok(Ok(())) => info!(shard = shard.id, voters = ?record.voters, "the shard's voters changed"),
+            other => debug!(shard = shard.id, ?other, "the shard's voters did not change yet"),
+        }
+    }
+}
+
+async fn hand_to_preferred(cluster: &Cluster, shard: &OpenShard) {
+    let view = cluster.view();
+    let Some(record) = view.shard(shard.id) else { return };
+    let preferred = record.preferred;
+    let well = view.broker_of(preferred).is_some_and(|b| b.alive)
+        && shard.group.voters().contains(&preferred)
+        && shard.group.caught_up(preferred)
+        && shard.group.heard_within(Duration::from_secs(1)).get(&preferred) == Some(&true);
+    if preferred != cluster.node_id() && well {
+        match timeout(STEP_TIMEOUT, shard.group.transfer_leader(preferred)).await {
+            Ok(Ok(())) => info!(shard = shard.id, to = preferred, "leadership handed to the preferred voter"),
+            other => debug!(shard = shard.id, ?other, "leadership was not handed over"),
+        }
+    }
+}

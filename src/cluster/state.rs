@@ -1,0 +1,399 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use milepost_raft::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
+use crate::protocol::TopicRef;
+use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
+
+/// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
+pub const PRODUCER_EXPIRY_MS: Timestamp = 24 * 3600 * 1000;
+
+/// What the root shard knows: the cluster. Pure, like a shard's state.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootState {
+    node_next: NodeId,
+    /// Data directory → the node id it was given.
+    directories: BTreeMap<String, NodeId>,
+    #[serde(with = "arc_map")]
+    brokers: BTreeMap<BrokerId, Arc<Broker>>,
+    epoch_next: BrokerEpoch,
+    #[serde(with = "arc_map")]
+    shards: BTreeMap<ShardId, Arc<Shard>>,
+    #[serde(with = "arc_map")]
+    topics: BTreeMap<TopicId, Arc<Topic>>,
+    names: BTreeMap<String, TopicId>,
+    producer_id_next: i64,
+    /// (first id, time) of blocks issued within the expiry, oldest first.
+    producer_blocks: VecDeque<(i64, Timestamp)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Broker {
+    pub id: BrokerId,
+    pub node: NodeId,
+    pub epoch: BrokerEpoch,
+    pub zone: String,
+    pub host: String,
+    pub port: u16,
+    pub internal: String,
+    pub alive: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    pub id: ShardId,
+    pub replication_factor: u16,
+    pub voters: Vec<NodeId>,
+    /// The voters it was created with: only these may found the Raft group.
+    pub founders: Vec<NodeId>,
+    /// The voter that should lead while it is well.
+    pub preferred: NodeId,
+    /// Partitions placed here, to place the next ones elsewhere.
+    pub partitions: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topic {
+    pub id: TopicId,
+    pub name: String,
+    pub replication_factor: u16,
+    pub configs: BTreeMap<String, String>,
+    /// Where each partition lives. Those at or above `live` are still being created in their shards.
+    pub placement: Vec<ShardId>,
+    pub live: i32,
+    pub deleting: bool,
+    /// Producer ids below were issued before the newest partitions existed.
+    pub producer_id_next: i64,
+}
+
+impl Topic {
+    /// All partitions exist in their shards and nobody is deleting them.
+    pub fn is_live(&self) -> bool {
+        !self.deleting && self.live as usize == self.placement.len()
+    }
+
+    /// `message.timestamp.type=LogAppendTime`.
+    pub fn append_time(&self) -> bool {
+        self.configs.get("message.timestamp.type").is_some_and(|v| v == "LogAppendTime")
+    }
+}
+
+impl RootState {
+    pub fn apply(&mut self, entry: RootEntry) -> RootAnswer {
+        match entry {
+            RootEntry::IssueNode { directory } => {
+                let next = self.node_next.max(1);
+                let node = *self.directories.entry(directory).or_insert(next);
+                self.node_next = next.max(node + 1);
+                RootAnswer::Node(node)
+            }
+            RootEntry::RegisterBroker(registration) => self.register(registration),
+            RootEntry::SetAlive { broker, epoch, alive } => {
+                if let Some(record) = self.brokers.get_mut(&broker).filter(|b| b.epoch == epoch) {
+                    Arc::make_mut(record).alive = alive;
+                }
+                RootAnswer::Done
+            }
+            RootEntry::CreateShard { replication_factor, voters, preferred } => {
+                let same = |s: &&Arc<Shard>| s.replication_factor == replication_factor && s.preferred == preferred;
+                if let Some(existing) = self.shards.values().find(same) {
+                    return RootAnswer::Shard(existing.id);
+                }
+                let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
+                let shard = Shard { id, replication_factor, founders: voters.clone(), voters, preferred, partitions: 0 };
+                self.shards.insert(id, Arc::new(shard));
+                RootAnswer::Shard(id)
+            }
+            RootEntry::SetVoters { shard, voters } => self.set_voters(shard, voters),
+            RootEntry::CreateTopic(new) => self.create_topic(new),
+            RootEntry::SetLive { topic, partitions } => self.change_topic(topic, |t| t.live = t.live.max(partitions)),
+            RootEntry::AddPartitions { topic, partitions } => self.add_partitions(topic, partitions),
+            RootEntry::DeleteTopic { topic } => self.delete_topic(topic),
+            RootEntry::Gone { topic } => self.gone(topic),
+            RootEntry::IssueProducerIds { count, time } => self.issue_producer_ids(count, time),
+        }
+    }
+
+    pub fn brokers(&self) -> impl Iterator<Item = &Arc<Broker>> {
+        self.brokers.values()
+    }
+
+    pub fn broker(&self, id: BrokerId) -> Option<&Arc<Broker>> {
+        self.brokers.get(&id)
+    }
+
+    pub fn broker_of(&self, node: NodeId) -> Option<&Arc<Broker>> {
+        self.brokers.values().find(|b| b.node == node)
+    }
+
+    pub fn shards(&self) -> impl Iterator<Item = &Arc<Shard>> {
+        self.shards.values()
+    }
+
+    pub fn shard(&self, id: ShardId) -> Option<&Arc<Shard>> {
+        self.shards.get(&id)
+    }
+
+    pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.topics.values()
+    }
+
+    pub fn topic(&self, id: TopicId) -> Option<&Arc<Topic>> {
+        self.topics.get(&id)
+    }
+
+    pub fn topic_named(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.topics.get(self.names.get(name)?)
+    }
+
+    /// The topic a client means, unless it is being deleted.
+    pub fn find(&self, topic: &TopicRef) -> Option<&Arc<Topic>> {
+        match topic {
+            TopicRef::Name(name) => self.topic_named(name),
+            TopicRef::Id(id) => self.topic(*id).filter(|topic| !topic.deleting),
+        }
+    }
+
+    /// Live topics, by name.
+    pub fn live_topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.names.values().filter_map(|id| self.topics.get(id)).filter(|t| t.live > 0)
+    }
+
+    /// Ids below were issued so long ago that partitions may have forgotten their producers.
+    pub fn producer_id_horizon(&self) -> i64 {
+        self.producer_blocks.front().map_or(self.producer_id_next, |(first, _)| *first)
+    }
+
+    fn register(&mut self, new: Registration) -> RootAnswer {
+        if !self.directories.values().any(|node| *node == new.node) {
+            return RootAnswer::Refused(RootRefusal::UnknownNode);
+        }
+        let epoch = self.epoch_next.max(1);
+        self.epoch_next = epoch + 1;
+        let broker = Broker {
+            id: new.broker,
+            node: new.node,
+            epoch,
+            zone: new.zone,
+            host: new.host,
+            port: new.port,
+            internal: new.internal,
+            alive: true,
+        };
+        let replaced = self.brokers.insert(new.broker, Arc::new(broker)).filter(|old| old.node != new.node);
+        if let Some(old) = replaced {
+            self.directories.retain(|_, node| *node != old.node);
+        }
+        RootAnswer::Epoch(epoch)
+    }
+
+    fn set_voters(&mut self, shard: ShardId, voters: Vec<NodeId>) -> RootAnswer {
+        if let Some(shard) = self.shards.get_mut(&shard) {
+            let shard = Arc::make_mut(shard);
+            if !voters.contains(&shard.preferred) {
+                // The newcomer takes the place of the one that left.
+                let newcomer = voters.iter().find(|node| !shard.voters.contains(node));
+                shard.preferred = newcomer.or(voters.first()).copied().unwrap_or(shard.preferred);
+            }
+            shard.voters = voters;
+        }
+        RootAnswer::Done
+    }
+
+    fn create_topic(&mut self, new: NewTopic) -> RootAnswer {
+        if let Some(existing) = self.names.get(&new.name) {
+            // The same creation asked twice, after a lost answer, is the same topic.
+            return match *existing == new.id {
+                true => RootAnswer::Topic(new.id),
+                false => RootAnswer::Refused(RootRefusal::TopicExists),
+            };
+        }
+        let Some(placement) = self.place(new.replication_factor, new.partitions) else {
+            return RootAnswer::Refused(RootRefusal::NoShard);
+        };
+        let topic = Topic {
+            id: new.id,
+            name: new.name.clone(),
+            replication_factor: new.replication_factor,
+            configs: new.configs,
+            placement,
+            live: 0,
+            deleting: false,
+            producer_id_next: self.producer_id_next,
+        };
+        self.topics.insert(new.id, Arc::new(topic));
+        self.names.insert(new.name, new.id);
+        RootAnswer::Topic(new.id)
+    }
+
+    fn add_partitions(&mut self, id: TopicId, partitions: i32) -> RootAnswer {
+        let Some(topic) = self.topics.get(&id).filter(|t| !t.deleting).cloned() else {
+            return RootAnswer::Refused(RootRefusal::UnknownTopic);
+        };
+        let more = i64::from(partitions) - topic.placement.len() as i64;
+        if more <= 0 {
+            return RootAnswer::Refused(RootRefusal::NotGrowing);
+        }
+        let Some(placement) = self.place(topic.replication_factor, more as i32) else {
+            return RootAnswer::Refused(RootRefusal::NoShard);
+        };
+        let producer_id_next = self.producer_id_next;
+        self.change_topic(id, |topic| {
+            topic.placement.extend(placement);
+            topic.producer_id_next = producer_id_next;
+        })
+    }
+
+    /// Spreads partitions over the shards of a replication factor, the emptiest first.
+    fn place(&mut self, replication_factor: u16, partitions: i32) -> Option<Vec<ShardId>> {
+        let mut load: Vec<(u64, ShardId)> = self
+            .shards
+            .values()
+            .filter(|s| s.replication_factor == replication_factor)
+            .map(|s| (s.partitions, s.id))
+            .collect();
+        if load.is_empty() {
+            return None;
+        }
+        let placement = (0..partitions).map(|_| {
+            let least = load.iter_mut().min().expect("checked not empty");
+            least.0 += 1;
+            least.1
+        });
+        let placement: Vec<ShardId> = placement.collect();
+        for (partitions, id) in load {
+            if let Some(shard) = self.shards.get_mut(&id).filter(|s| s.partitions != partitions) {
+                Arc::make_mut(shard).partitions = partitions;
+            }
+        }
+        Some(placement)
+    }
+
+    fn delete_topic(&mut self, id: TopicId) -> RootAnswer {
+        let answer = self.change_topic(id, |topic| topic.deleting = true);
+        // The name is free at once: a topic created again under it has another id.
+        self.names.retain(|_, named| *named != id);
+        answer
+    }
+
+    fn gone(&mut self, id: TopicId) -> RootAnswer {
+        let Some(topic) = self.topics.remove(&id) else { return RootAnswer::Done };
+        for shard in &topic.placement {
+            if let Some(shard) = self.shards.get_mut(shard) {
+                let shard = Arc::make_mut(shard);
+                shard.partitions = shard.partitions.saturating_sub(1);
+            }
+        }
+        RootAnswer::Done
+    }
+
+    fn change_topic(&mut self, id: TopicId, change: impl FnOnce(&mut Topic)) -> RootAnswer {
+        match self.topics.get_mut(&id) {
+            Some(topic) => {
+                change(Arc::make_mut(topic));
+                RootAnswer::Done
+            }
+            None => RootAnswer::Refused(RootRefusal::UnknownTopic),
+        }
+    }
+
+    fn issue_producer_ids(&mut self, count: i64, time: Timestamp) -> RootAnswer {
+        let first = self.producer_id_next;
+        self.producer_id_next += count.max(1);
+        self.producer_blocks.push_back((first, time));
+        while self.producer_blocks.front().is_some_and(|(_, issued)| issued + PRODUCER_EXPIRY_MS < time) {
+            self.producer_blocks.pop_front();
+        }
+        RootAnswer::FirstProducerId(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registered(state: &mut RootState, broker: BrokerId, directory: &str) -> (NodeId, RootAnswer) {
+        let RootAnswer::Node(node) = state.apply(RootEntry::IssueNode { directory: directory.into() }) else {
+            panic!("a node id is always issued")
+        };
+        let registration = Registration {
+            broker,
+            node,
+            zone: "a".into(),
+            host: "h".into(),
+            port: 1,
+            internal: "h:2".into(),
+        };
+        (node, state.apply(RootEntry::RegisterBroker(registration)))
+    }
+
+    fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {
+        RootEntry::CreateTopic(NewTopic {
+            id: TopicId::from_bytes([id; 16]),
+            name: name.into(),
+            partitions,
+            replication_factor: 1,
+            configs: BTreeMap::new(),
+        })
+    }
+
+    fn with_shards(count: u64) -> RootState {
+        let mut state = RootState::default();
+        for node in 1..=count {
+            state.apply(RootEntry::CreateShard { replication_factor: 1, voters: vec![node], preferred: node });
+        }
+        state
+    }
+
+    #[test]
+    fn a_directory_keeps_its_node_and_an_emptied_one_gets_another() {
+        let mut state = RootState::default();
+        assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(1)));
+        assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(2)));
+        assert_eq!(registered(&mut state, 0, "y"), (2, RootAnswer::Epoch(3)));
+        // The replaced directory is forgotten: it can't come back under its old node id.
+        assert_eq!(registered(&mut state, 1, "x"), (3, RootAnswer::Epoch(4)));
+    }
+
+    #[test]
+    fn spreads_partitions_evenly() {
+        let mut state = with_shards(3);
+        state.apply(topic("t", 1, 4));
+        state.apply(topic("u", 2, 5));
+        let load: Vec<u64> = state.shards().map(|s| s.partitions).collect();
+        assert_eq!(load, vec![3, 3, 3]);
+    }
+
+    #[test]
+    fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
+        let mut state = with_shards(1);
+        state.apply(topic("t", 1, 1));
+        assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Refused(RootRefusal::TopicExists));
+        let id = TopicId::from_bytes([1; 16]);
+        assert_eq!(state.apply(topic("t", 1, 1)), RootAnswer::Topic(id));
+        state.apply(RootEntry::DeleteTopic { topic: id });
+        assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Topic(TopicId::from_bytes([2; 16])));
+        state.apply(RootEntry::Gone { topic: id });
+        assert_eq!(state.shards().next().unwrap().partitions, 1);
+    }
+
+    #[test]
+    fn the_horizon_passes_blocks_older_than_the_expiry() {
+        let mut state = RootState::default();
+        state.apply(RootEntry::IssueProducerIds { count: 1000, time: 0 });
+        assert_eq!(state.producer_id_horizon(), 0);
+        state.apply(RootEntry::IssueProducerIds { count: 1000, time: PRODUCER_EXPIRY_MS + 1 });
+        assert_eq!(state.producer_id_horizon(), 1000);
+    }
+
+    #[test]
+    fn entries_read_back_as_written() {
+        let entry = topic("t", 1, 3);
+        assert_eq!(RootEntry::decode(&entry.encode()).unwrap(), entry);
+        assert!(RootEntry::decode(&[7]).is_err());
+        assert!(RootEntry::decode(&[]).is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! Puts the pointers of durable objects into the logs of their shards, in order, and brings back the verdicts.
+//!
+//! - **In**: [`Submission`]: what one durable object holds for one shard, with somebody waiting for each batch.
+//! - **Out**: a [`Verdict`](crate::shard::Verdict) per batch, from applied state only.
+//! - **Promises**: objects of this broker reach a shard in the order of their sequences; a request that was lost, or
+//!   answered by nobody, is asked again under the same object and finds its first verdict; *unknown* is never reported
+//!   as failed.
+//! - **Never does**: see record bytes; decide an offset (apply does).
+//! - **Limits**: [`IN_FLIGHT_MAX`] requests per shard on their way; a submission is given up (outcome unknown) after
+//!   its deadline.
+//!
+//! ```text
+//! upload ─▶ Lane (one per shard, on every broker) ══RPC══▶ Sequencer (one per shard, on its leader) ─▶ Raft ─▶ apply
+//! ```
+
+mod lane;
+mod sequencer;
+mod slots;
+mod wire;
+
+pub use lane::{Error, Lanes, Reply, Submission};
+pub use sequencer::{Sequencer, Sequencers};
+pub use slots::{SlotError, Slots, answer_slots};
+pub use wire::{IN_FLIGHT_MAX, split_shard};

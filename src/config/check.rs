@@ -1,0 +1,248 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use url::Url;
+
+use super::{Config, Error, HostPort, LogFormat, Settings, Size, ZoneCidr};
+
+const MIB: usize = 1024 * 1024;
+
+/// The bytes of a Produce request around its one batch: header, topic name and such.
+const REQUEST_OVERHEAD_BYTES: usize = 1024;
+
+/// Fills in the defaults, then refuses what cannot work.
+/// Raft's own steps are of interest to its developers.
+const LOG_FILTER: &str = "info,openraft=warn";
+
+pub(super) fn check(settings: Settings) -> Result<Config, Error> {
+    let size = |setting: Option<Size>, default: usize| setting.map_or(default, |size| size.0);
+    let listen = settings.listen.unwrap_or_else(|| local(9092));
+    let internal_listen = settings.internal_listen.unwrap_or_else(|| local(9192));
+    let advertise = advertised("advertise", settings.advertise, "listen", &listen)?;
+    let internal_advertise = advertised(
+        "internal_advertise",
+        settings.internal_advertise,
+        "internal_listen",
+        &internal_listen,
+    )?;
+    let data_dir = settings
+        .data_dir
+        .unwrap_or_else(|| PathBuf::from("milepost-data"));
+    let seeds = settings.seeds.unwrap_or_default();
+    let config = Config {
+        broker_id: settings.broker_id.unwrap_or(0),
+        zone: Some(settings.zone.unwrap_or_else(|| "local".to_owned()))
+            .filter(|zone| !zone.is_empty()),
+        listen,
+        advertise,
+        internal_listen,
+        internal_advertise,
+        store: store(settings.store, &data_dir, &seeds)?,
+        seeds,
+        data_dir,
+        puts_per_second: settings.puts_per_second.unwrap_or(10.0),
+        puts_burst: settings.puts_burst.unwrap_or(20),
+        object_bytes: size(settings.object_bytes, 4 * MIB),
+        memory_bytes_max: size(settings.memory_bytes_max, 1024 * MIB),
+        cache_bytes: size(settings.cache_bytes, 256 * MIB),
+        cluster_id: settings.cluster_id,
+        num_partitions: settings.num_partitions.unwrap_or(1),
+        default_replication_factor: settings.default_replication_factor.unwrap_or(-1),
+        auto_create_topics: settings.auto_create_topics.unwrap_or(true),
+        message_max_bytes: size(settings.message_max_bytes, MIB + 12),
+        request_bytes_max: size(settings.request_bytes_max, 100 * MIB),
+        connections_max: settings.connections_max.unwrap_or(20_000),
+        connections_max_idle: settings
+            .connections_max_idle
+            .map_or(Duration::from_secs(600), |span| span.0),
+        metrics_listen: settings.metrics_listen,
+        zone_cidrs: settings.zone_cidrs.unwrap_or_default(),
+        log_filter: settings.log_filter.unwrap_or_else(|| LOG_FILTER.to_owned()),
+        log_format: settings.log_format.unwrap_or(LogFormat::Text),
+        ignored_environment: Vec::new(),
+    };
+    check_numbers(&config)?;
+    check_sizes(&config)?;
+    check_addresses(&config)?;
+    check_zones(&config.zone_cidrs)?;
+    Ok(config)
+}
+
+fn local(port: u16) -> HostPort {
+    HostPort {
+        host: "127.0.0.1".to_owned(),
+        port,
+    }
+}
+
+fn refuse<T>(key: &'static str, reason: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Invalid {
+        key,
+        reason: reason.into(),
+    })
+}
+
+fn require(holds: bool, key: &'static str, reason: &str) -> Result<(), Error> {
+    if holds { Ok(()) } else { refuse(key, reason) }
+}
+
+/// What others are told: said outright, or the same as where we listen.
+fn advertised(
+    key: &'static str,
+    said: Option<HostPort>,
+    listen_key: &str,
+    listen: &HostPort,
+) -> Result<HostPort, Error> {
+    match said {
+        Some(address) if address.is_wildcard() => refuse(
+            key,
+            format!("{address} is no address that others could connect to"),
+        ),
+        Some(address) => Ok(address),
+        None if listen.is_wildcard() => refuse(
+            key,
+            format!("must be set, since {listen_key} is the wildcard {listen}"),
+        ),
+        None => Ok(listen.clone()),
+    }
+}
+
+fn store(said: Option<Url>, data_dir: &Path, seeds: &[HostPort]) -> Result<Url, Error> {
+    let Some(url) = said else {
+        require(
+            seeds.is_empty(),
+            "store",
+            "must be set where there are seeds: by default it is a directory of this broker alone",
+        )?;
+        let directory = std::path::absolute(data_dir.join("objects")).ok();
+        return match directory.and_then(|directory| Url::from_directory_path(directory).ok()) {
+            Some(url) => Ok(url),
+            None => refuse(
+                "data_dir",
+                format!("{} is no usable path", data_dir.display()),
+            ),
+        };
+    };
+    match url.scheme() {
+        "s3" | "file" => Ok(url),
+        "memory" if seeds.is_empty() => Ok(url),
+        "memory" => refuse("store", "memory:// cannot be shared by several brokers"),
+        other => refuse("store", format!("'{other}' is not one of s3, file, memory")),
+    }
+}
+
+fn check_numbers(config: &Config) -> Result<(), Error> {
+    require(config.broker_id >= 0, "broker_id", "must not be negative")?;
+    require(
+        config.puts_per_second.is_finite() && config.puts_per_second > 0.0,
+        "puts_per_second",
+        "must be more than 0: without PUTs nothing is ever acknowledged",
+    )?;
+    require(config.puts_burst >= 1, "puts_burst", "must be at least 1")?;
+    require(
+        config.connections_max >= 1,
+        "connections_max",
+        "must be at least 1",
+    )?;
+    require(
+        !config.connections_max_idle.is_zero(),
+        "connections_max_idle",
+        "must be more than 0",
+    )?;
+    require(
+        (1..=100_000).contains(&config.num_partitions),
+        "num_partitions",
+        "must be from 1 to 100000",
+    )?;
+    require(
+        config.default_replication_factor == -1 || config.default_replication_factor >= 1,
+        "default_replication_factor",
+        "must be -1 or at least 1",
+    )?;
+    let in_alphabet = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    require(
+        config
+            .cluster_id
+            .as_ref()
+            .is_none_or(|id| (1..=64).contains(&id.len()) && id.chars().all(in_alphabet)),
+        "cluster_id",
+        "must be 1 to 64 letters, digits, '_' or '-', since object keys contain it",
+    )
+}
+
+fn check_sizes(config: &Config) -> Result<(), Error> {
+    require(
+        config.message_max_bytes >= 61,
+        "message_max_bytes",
+        "is smaller than an empty batch",
+    )?;
+    require(
+        config.object_bytes >= 1,
+        "object_bytes",
+        "must be more than 0",
+    )?;
+    require(
+        config.request_bytes_max <= i32::MAX as usize,
+        "request_bytes_max",
+        "must fit a size prefix: less than 2GiB",
+    )?;
+    require(
+        config
+            .message_max_bytes
+            .saturating_add(REQUEST_OVERHEAD_BYTES)
+            <= config.request_bytes_max,
+        "message_max_bytes",
+        "a batch of this size does not fit a request of request_bytes_max",
+    )?;
+    require(
+        config.memory_bytes_max >= config.request_bytes_max,
+        "memory_bytes_max",
+        "a request of request_bytes_max would never be read",
+    )?;
+    require(
+        config.cache_bytes >= config.object_bytes,
+        "cache_bytes",
+        "must hold at least one object of object_bytes",
+    )
+}
+
+fn check_addresses(config: &Config) -> Result<(), Error> {
+    // Port 0 takes any free port, so two of them never meet.
+    let clash = |one: &HostPort, other: &HostPort| {
+        one.port != 0
+            && one.port == other.port
+            && (one.host == other.host || one.is_wildcard() || other.is_wildcard())
+    };
+    require(
+        !clash(&config.listen, &config.internal_listen),
+        "internal_listen",
+        "is the address of listen: clients and brokers need their own",
+    )?;
+    if let Some(metrics) = &config.metrics_listen {
+        require(
+            !clash(metrics, &config.listen) && !clash(metrics, &config.internal_listen),
+            "metrics_listen",
+            "is the address of another listener",
+        )?;
+    }
+    require(
+        !config.internal_advertise.is_loopback() || config.seeds.iter().all(HostPort::is_loopback),
+        "internal_advertise",
+        "is a loopback address, which brokers on other machines (seeds) cannot reach",
+    )
+}
+
+fn check_zones(cidrs: &[ZoneCidr]) -> Result<(), Error> {
+    for (index, cidr) in cidrs.iter().enumerate() {
+        let same = |other: &&ZoneCidr| {
+            other.network == cidr.network && other.prefix_bits == cidr.prefix_bits
+        };
+        if cidrs[..index].iter().any(|other| same(&other)) {
+            return refuse(
+                "zone_cidrs",
+                format!("{}/{} stands there twice", cidr.network, cidr.prefix_bits),
+            );
+        }
+    }
+    Ok(())
+}

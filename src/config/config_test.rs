@@ -1,0 +1,254 @@
+use std::fs;
+
+use clap::{CommandFactory, Parser};
+
+use super::*;
+
+/// Loads from flags, variables and the text of a file.
+fn load(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>) -> Result<Config, Error> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("milepost.toml");
+    let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+    if let Some(text) = file {
+        fs::write(&path, text).unwrap();
+        flags.push(format!("--config={}", path.display()));
+    }
+    let variables = variables
+        .iter()
+        .map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    Config::load_from(parse(&flags), variables)
+}
+
+fn parse(flags: &[String]) -> ServeArgs {
+    let words = ["milepost", "serve"]
+        .into_iter()
+        .chain(flags.iter().map(String::as_str));
+    match Cli::try_parse_from(words).unwrap().command {
+        Command::Serve(args) => *args,
+        other => panic!("not serve: {other:?}"),
+    }
+}
+
+fn refused_key(flags: &[&str]) -> &'static str {
+    match load(flags, &[], None) {
+        Err(Error::Invalid { key, .. }) => key,
+        other => panic!("{flags:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_single_broker_needs_no_settings() {
+    let config = load(&[], &[], None).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:9092");
+    assert_eq!(config.advertise, config.listen);
+    assert_eq!(config.internal_listen.to_string(), "127.0.0.1:9192");
+    assert_eq!(config.zone.as_deref(), Some("local"));
+    assert_eq!(config.store.scheme(), "file");
+    assert!(config.store.path().ends_with("/milepost-data/objects/"));
+    assert_eq!(config.message_max_bytes, 1_048_588);
+    assert_eq!(config.default_replication_factor, -1);
+    assert!(config.auto_create_topics);
+}
+
+#[test]
+fn flag_beats_environment_beats_file_beats_default() {
+    let file =
+        Some("puts_burst = 3\nzone = \"file\"\nobject_bytes = \"2MiB\"\ncache_bytes = 9000000");
+    let variables = [
+        ("MILEPOST_ZONE", "environment"),
+        ("MILEPOST_OBJECT_BYTES", "3MiB"),
+    ];
+    let config = load(&["--object-bytes", "1MiB"], &variables, file).unwrap();
+    assert_eq!(config.object_bytes, 1 << 20);
+    assert_eq!(config.zone.as_deref(), Some("environment"));
+    assert_eq!(config.puts_burst, 3);
+    assert_eq!(config.cache_bytes, 9_000_000);
+    assert_eq!(config.puts_per_second, 10.0);
+}
+
+#[test]
+fn every_setting_has_one_name_in_all_sources() {
+    let values = [
+        ("broker_id", "7", "7"),
+        ("zone", "az1", "\"az1\""),
+        ("listen", "0.0.0.0:1", "\"0.0.0.0:1\""),
+        ("advertise", "a:1", "\"a:1\""),
+        ("internal_listen", "0.0.0.0:2", "\"0.0.0.0:2\""),
+        ("internal_advertise", "a:2", "\"a:2\""),
+        ("seeds", "b:2,c:2", "[\"b:2\", \"c:2\"]"),
+        ("data_dir", "/data", "\"/data\""),
+        ("store", "s3://bucket/prefix", "\"s3://bucket/prefix\""),
+        ("puts_per_second", "2.5", "2.5"),
+        ("puts_burst", "5", "5"),
+        ("object_bytes", "1MiB", "\"1MiB\""),
+        ("memory_bytes_max", "300MiB", "\"300MiB\""),
+        ("cache_bytes", "20MiB", "\"20MiB\""),
+        ("cluster_id", "abc", "\"abc\""),
+        ("num_partitions", "4", "4"),
+        ("default_replication_factor", "2", "2"),
+        ("auto_create_topics", "false", "false"),
+        ("message_max_bytes", "2000", "2000"),
+        ("request_bytes_max", "10MiB", "\"10MiB\""),
+        ("connections_max", "9", "9"),
+        ("connections_max_idle", "30s", "\"30s\""),
+        ("metrics_listen", "0.0.0.0:3", "\"0.0.0.0:3\""),
+        (
+            "zone_cidrs",
+            "10.1.0.0/16=az1,10.2.0.0/16=az2",
+            "[\"10.1.0.0/16=az1\", \"10.2.0.0/16=az2\"]",
+        ),
+        ("log_filter", "debug", "\"debug\""),
+        ("log_format", "json", "\"json\""),
+    ];
+    let flags: Vec<String> = values
+        .iter()
+        .map(|(key, value, _)| format!("--{}={value}", key.replace('_', "-")))
+        .collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let names: Vec<String> = values
+        .iter()
+        .map(|(key, ..)| format!("MILEPOST_{}", key.to_uppercase()))
+        .collect();
+    let variables: Vec<_> = names
+        .iter()
+        .zip(&values)
+        .map(|(name, (_, value, _))| (name.as_str(), *value))
+        .collect();
+    let file: String = values
+        .iter()
+        .map(|(key, _, value)| format!("{key} = {value}\n"))
+        .collect();
+
+    let from_flags = load(&flags, &[], None).unwrap();
+    assert_eq!(from_flags.seeds.len(), 2);
+    assert_eq!(from_flags.zone_cidrs.len(), 2);
+    assert_eq!(load(&[], &variables, None).unwrap(), from_flags);
+    assert_eq!(load(&[], &[], Some(&file)).unwrap(), from_flags);
+
+    let command = Cli::command();
+    let serve = command.find_subcommand("serve").unwrap();
+    let known = serve
+        .get_arguments()
+        .filter(|argument| argument.get_id() != "config");
+    assert_eq!(
+        known.count(),
+        values.len(),
+        "a setting is missing from this test"
+    );
+}
+
+#[test]
+fn an_unknown_key_of_the_file_is_named() {
+    let error = load(&[], &[], Some("broker_id = 1\nput_burst = 3")).unwrap_err();
+    assert!(matches!(error, Error::File { .. }));
+    assert!(error.to_string().contains("put_burst"), "{error}");
+}
+
+#[test]
+fn a_bad_value_is_named_with_its_source() {
+    let error = load(&[], &[("MILEPOST_OBJECT_BYTES", "plenty")], None).unwrap_err();
+    assert!(
+        error.to_string().starts_with("MILEPOST_OBJECT_BYTES: "),
+        "{error}"
+    );
+    let error = load(&[], &[], Some("listen = \"nowhere\"")).unwrap_err();
+    assert!(error.to_string().contains("listen"), "{error}");
+    let error = load(&["--config=/does/not/exist"], &[], None).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }));
+}
+
+#[test]
+fn the_environment_may_name_the_file_and_things_that_are_not_ours() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("milepost.toml");
+    fs::write(&path, "puts_burst = 3").unwrap();
+    let variables = [
+        ("MILEPOST_CONFIG".to_owned(), path.display().to_string()),
+        ("MILEPOST_SERVICE_HOST".to_owned(), "10.0.0.1".to_owned()),
+        ("HOME".to_owned(), "/root".to_owned()),
+    ];
+    let config = Config::load_from(ServeArgs::default(), variables).unwrap();
+    assert_eq!(config.puts_burst, 3);
+    assert_eq!(config.ignored_environment, ["MILEPOST_SERVICE_HOST"]);
+}
+
+#[test]
+fn impossible_combinations_are_refused_with_their_key() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--listen=0.0.0.0:9092"], "advertise"),
+        (&["--advertise=0.0.0.0:9092"], "advertise"),
+        (&["--internal-listen=[::]:9192"], "internal_advertise"),
+        (&["--internal-listen=127.0.0.1:9092"], "internal_listen"),
+        (&["--metrics-listen=0.0.0.0:9192"], "metrics_listen"),
+        (&["--seeds=127.0.0.1:9193"], "store"),
+        (&["--seeds=127.0.0.1:9193", "--store=memory://"], "store"),
+        (&["--store=ftp://host/dir"], "store"),
+        (
+            &["--seeds=10.0.0.2:9192", "--store=s3://bucket"],
+            "internal_advertise",
+        ),
+        (&["--memory-bytes-max=50MiB"], "memory_bytes_max"),
+        (&["--message-max-bytes=100MiB"], "message_max_bytes"),
+        (
+            &["--request-bytes-max=3GiB", "--memory-bytes-max=4GiB"],
+            "request_bytes_max",
+        ),
+        (&["--cache-bytes=1MiB"], "cache_bytes"),
+        (&["--object-bytes=0"], "object_bytes"),
+        (&["--puts-per-second=0"], "puts_per_second"),
+        (&["--puts-per-second=NaN"], "puts_per_second"),
+        (&["--puts-burst=0"], "puts_burst"),
+        (&["--broker-id=-1"], "broker_id"),
+        (&["--num-partitions=0"], "num_partitions"),
+        (
+            &["--default-replication-factor=0"],
+            "default_replication_factor",
+        ),
+        (&["--cluster-id=a/b"], "cluster_id"),
+        (&["--connections-max-idle=0s"], "connections_max_idle"),
+        (&["--zone-cidrs=10.0.0.0/8=a,10.0.0.0/8=b"], "zone_cidrs"),
+    ];
+    for (flags, key) in cases {
+        assert_eq!(refused_key(flags), *key, "{flags:?}");
+    }
+}
+
+#[test]
+fn brokers_on_one_machine_may_be_seeds_of_each_other() {
+    let config = load(
+        &[
+            "--seeds=127.0.0.1:9193,localhost:9194",
+            "--store=file:///tmp/objects",
+        ],
+        &[],
+        None,
+    );
+    assert_eq!(config.unwrap().seeds.len(), 2);
+    assert_eq!(load(&["--zone="], &[], None).unwrap().zone, None);
+    assert!(
+        load(
+            &["--listen=127.0.0.1:0", "--internal-listen=127.0.0.1:0"],
+            &[],
+            None
+        )
+        .is_ok()
+    );
+}
+
+#[test]
+fn the_other_commands_are_understood() {
+    let command = |words: &[&str]| {
+        Cli::try_parse_from([&["milepost"], words].concat())
+            .unwrap()
+            .command
+    };
+    assert!(matches!(
+        command(&["inspect", "raft-log", "dir"]),
+        Command::Inspect(Inspect::RaftLog { .. })
+    ));
+    let object = command(&["inspect", "object", "s3://bucket/prefix", "wal/key"]);
+    assert!(matches!(object, Command::Inspect(Inspect::Object { key, .. }) if key == "wal/key"));
+    let audit = command(&["audit", "--bootstrap", "a:1,b:2", "--store", "file:///dir"]);
+    assert!(matches!(audit, Command::Audit { bootstrap, store: Some(_) } if bootstrap.len() == 2));
+    Cli::command().debug_assert();
+}

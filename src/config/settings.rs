@@ -1,0 +1,155 @@
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory, Parser};
+use serde::{Deserialize, Deserializer};
+use url::Url;
+
+use super::{ENVIRONMENT_PREFIX, Error, HostPort, LogFormat, Size, Span, ZoneCidr};
+
+/// Declares each setting once: field, flag and key of the file come from the same line.
+macro_rules! settings {
+    ($($(#[$attribute:meta])* $name:ident: $kind:ty,)*) => {
+        /// One source's word on each setting; None where it is silent.
+        #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Settings {
+            $($(#[$attribute])* #[arg(long)] pub $name: Option<$kind>,)*
+        }
+
+        impl Settings {
+            /// These settings, and where they are silent, `weaker`'s.
+            pub(super) fn or(self, weaker: Settings) -> Settings {
+                Settings { $($name: self.$name.or(weaker.$name),)* }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Kafka's node.id of this broker [default: 0]
+    broker_id: i32,
+    /// Availability zone of this broker; empty for none [default: local]
+    zone: String,
+    /// Where clients connect [default: 127.0.0.1:9092]
+    listen: HostPort,
+    /// Address told to clients [default: that of listen]
+    advertise: HostPort,
+    /// Where other brokers connect [default: 127.0.0.1:9192]
+    internal_listen: HostPort,
+    /// Address told to other brokers [default: that of internal_listen]
+    internal_advertise: HostPort,
+    /// Internal addresses of brokers to join, separated by commas [default: none]
+    #[arg(value_delimiter = ',')]
+    seeds: Vec<HostPort>,
+    /// Raft logs and snapshots of this broker [default: ./milepost-data]
+    data_dir: PathBuf,
+    /// Object store: s3://bucket/prefix, file:///dir or memory:// [default: file://<data_dir>/objects]
+    #[serde(deserialize_with = "url")]
+    store: Url,
+    /// PUTs per second this broker may pay for [default: 10]
+    puts_per_second: f64,
+    /// PUTs saved up while idle [default: 20]
+    puts_burst: u32,
+    /// An object is sealed at this size [default: 4MiB]
+    object_bytes: Size,
+    /// Memory of all requests in progress [default: 1GiB]
+    memory_bytes_max: Size,
+    /// Memory of the read cache [default: 256MiB]
+    cache_bytes: Size,
+    /// Id of the cluster to create or expect [default: any]
+    cluster_id: String,
+    /// Partitions of a topic created without a count [default: 1]
+    num_partitions: i32,
+    /// Replicas of a topic created without a count; -1: three, or as many as there are brokers [default: -1]
+    #[arg(allow_negative_numbers = true)]
+    default_replication_factor: i16,
+    /// Create a topic when a client first asks for it [default: true]
+    auto_create_topics: bool,
+    /// Largest record batch [default: 1048588]
+    message_max_bytes: Size,
+    /// Largest Produce request [default: 100MiB]
+    request_bytes_max: Size,
+    /// Client connections at a time [default: 20000]
+    connections_max: usize,
+    /// A connection without requests is closed after this [default: 10min]
+    connections_max_idle: Span,
+    /// Where metrics are served [default: nowhere]
+    metrics_listen: HostPort,
+    /// Zones of clients by address, as 10.1.0.0/16=az1, separated by commas [default: none]
+    #[arg(value_delimiter = ',')]
+    zone_cidrs: Vec<ZoneCidr>,
+    /// What is logged, as info or milepost=debug [default: info]
+    log_filter: String,
+    /// How it is logged [default: text]
+    log_format: LogFormat,
+}
+
+/// Arguments of `milepost serve`. Every flag can also be set by a variable (--data-dir by
+/// MILEPOST_DATA_DIR) or by a key of the file (data_dir).
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct ServeArgs {
+    /// TOML file with settings
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+fn url<'de, D: Deserializer<'de>>(file: D) -> Result<Option<Url>, D::Error> {
+    String::deserialize(file)?
+        .parse()
+        .map(Some)
+        .map_err(serde::de::Error::custom)
+}
+
+/// Lets one variable be read as the flag of the same name.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct AsFlag {
+    #[command(flatten)]
+    args: ServeArgs,
+}
+
+/// The settings of the environment, and the variables that name none.
+pub(super) fn from_environment(
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<(ServeArgs, Vec<String>), Error> {
+    let command = AsFlag::command();
+    let known: Vec<&str> = command
+        .get_arguments()
+        .filter_map(|argument| argument.get_long())
+        .collect();
+    let mut found = ServeArgs::default();
+    let mut ignored = Vec::new();
+    for (variable, value) in variables {
+        let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+            continue;
+        };
+        let flag = name.to_lowercase().replace('_', "-");
+        if !known.contains(&flag.as_str()) {
+            ignored.push(variable);
+            continue;
+        }
+        let one = AsFlag::try_parse_from([format!("--{flag}={value}")]).map_err(|error| {
+            Error::Environment {
+                variable,
+                reason: error.to_string().trim().to_owned(),
+            }
+        })?;
+        found.config = found.config.or(one.args.config);
+        found.settings = found.settings.or(one.args.settings);
+    }
+    Ok((found, ignored))
+}
+
+/// The settings of the file.
+pub(super) fn from_file(path: &Path) -> Result<Settings, Error> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    toml::from_str(&text).map_err(|source| Error::File {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}

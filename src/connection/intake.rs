@@ -1,0 +1,190 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka_protocol::messages::ApiVersionsRequest;
+use tokio::io::AsyncRead;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::frames::{Arriving, Frames};
+use super::server::told_to_stop;
+use super::{CONTROL_FRAME_BYTES_MAX, Error, Outcome, Peer, Pending, Request, Server};
+use crate::batch::Segments;
+use crate::protocol::{self, ApiKey, ApiSupport, RequestHeader};
+
+/// Decoded, a legal body of many empty structures takes this many times its bytes.
+const DECODING_EXPANSION: usize = 32;
+
+/// What an ordinary small request takes while it waits: thousands of long polls must not eat the budget.
+const WAITING_EXPANSION: usize = 4;
+const SMALL_FRAME_BYTES_MAX: usize = 64 * 1024;
+
+/// A frame may take this long, and longer at this rate.
+const FRAME_TIME_MAX: Duration = Duration::from_secs(30);
+const FRAME_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
+
+/// Reads requests off a socket and starts them, one after the other.
+pub(super) struct Intake<R> {
+    pub(super) server: Arc<Server>,
+    pub(super) peer: Arc<Peer>,
+    pub(super) frames: Frames<R>,
+    /// One permit for each request of this connection that may be in progress.
+    pub(super) pipeline: Arc<Semaphore>,
+    pub(super) shutdown: watch::Receiver<bool>,
+}
+
+/// A request that has been started.
+pub(super) struct Started {
+    pub(super) api: ApiKey,
+    pub(super) version: i16,
+    pub(super) correlation_id: i32,
+    pub(super) pending: Pending,
+    pub(super) charge: Charge,
+}
+
+/// What a request holds until its answer is written.
+pub(super) struct Charge {
+    _memory: OwnedSemaphorePermit,
+    _pipeline: OwnedSemaphorePermit,
+}
+
+impl<R: AsyncRead + Unpin> Intake<R> {
+    /// The next request, started. None when the peer is done or idle, or we are shutting down.
+    pub(super) async fn next(&mut self) -> Result<Option<Started>, Error> {
+        const OPEN: &str = "our semaphores are never closed";
+        let Some(arriving) = self.arriving().await? else {
+            return Ok(None);
+        };
+        let (api, version) = self.admit(arriving)?;
+        let pipeline = self.pipeline.clone().acquire_owned().await.expect(OPEN);
+        let (decoding, waiting) = memory_of(api, arriving.bytes);
+        let mut memory = self.server.take_memory(decoding).await;
+        let time = FRAME_TIME_MAX
+            + Duration::from_secs((arriving.bytes / FRAME_BYTES_PER_SECOND_MIN) as u64);
+        let frame = timeout(time, self.frames.take(arriving))
+            .await
+            .map_err(|_| Error::SlowFrame {
+                bytes: arriving.bytes,
+            })??;
+        let metrics = self.server.metrics();
+        metrics.bytes_in.fetch_add(frame.len() as u64 + 4, Relaxed);
+        metrics.count_request(api);
+        let pending = match version {
+            Some(version) => {
+                self.start(api, version, arriving.front.correlation_id, frame)
+                    .await?
+            }
+            None => reply(protocol::api_versions(None)?),
+        };
+        // Decoding is over: what it might have taken beyond the ordinary is given back.
+        drop(
+            memory
+                .num_permits()
+                .checked_sub(waiting)
+                .and_then(|surplus| memory.split(surplus)),
+        );
+        Ok(Some(Started {
+            api,
+            version: version.unwrap_or(0),
+            correlation_id: arriving.front.correlation_id,
+            pending,
+            charge: Charge {
+                _memory: memory,
+                _pipeline: pipeline,
+            },
+        }))
+    }
+
+    async fn arriving(&mut self) -> Result<Option<Arriving>, Error> {
+        loop {
+            let waited = tokio::select! {
+                () = told_to_stop(&mut self.shutdown) => return Ok(None),
+                waited = timeout(self.server.limits().idle_max, self.frames.next()) => waited,
+            };
+            match waited {
+                Ok(arriving) => return arriving,
+                // A request in progress may well take longer than a connection may idle.
+                Err(_) if self.pipeline.available_permits() < self.server.limits().pipeline_max => {
+                }
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Decides by API and size alone. A version of None stands for an ApiVersions we do not know.
+    fn admit(&self, arriving: Arriving) -> Result<(ApiKey, Option<i16>), Error> {
+        let front = arriving.front;
+        let (api, version) = match protocol::support(front.api_key, front.version) {
+            ApiSupport::Served(api) => (api, Some(front.version)),
+            ApiSupport::UnknownApiVersions => (ApiKey::ApiVersions, None),
+            ApiSupport::Refused => {
+                return Err(Error::Unsupported {
+                    key: front.api_key,
+                    version: front.version,
+                });
+            }
+        };
+        let max = match api {
+            ApiKey::Produce => self.server.limits().request_bytes_max,
+            _ => CONTROL_FRAME_BYTES_MAX,
+        };
+        if arriving.bytes > max {
+            return Err(Error::FrameTooLarge {
+                api,
+                bytes: arriving.bytes,
+                max,
+            });
+        }
+        Ok((api, version))
+    }
+
+    async fn start(
+        &self,
+        api: ApiKey,
+        version: i16,
+        correlation_id: i32,
+        frame: Bytes,
+    ) -> Result<Pending, Error> {
+        let RequestHeader { client_id, body } = RequestHeader::parse(api, version, frame)?;
+        if api == ApiKey::ApiVersions {
+            let request: ApiVersionsRequest = protocol::decode(version, body)?;
+            let (name, software) = (
+                &request.client_software_name,
+                &request.client_software_version,
+            );
+            debug!(peer = %self.peer, client_id = client_id.as_deref(), %name, version = %software, "client");
+            return Ok(reply(protocol::api_versions(Some(version))?));
+        }
+        let request = Request {
+            api,
+            version,
+            correlation_id,
+            client_id,
+            body,
+        };
+        Ok(self.server.router().start(&self.peer, request).await)
+    }
+}
+
+/// What a frame is charged while it is decoded, and until it is answered.
+fn memory_of(api: ApiKey, frame_bytes: usize) -> (usize, usize) {
+    match api {
+        // Its decoder shares the frame and limits the rest.
+        ApiKey::Produce => (frame_bytes, frame_bytes),
+        _ if frame_bytes <= SMALL_FRAME_BYTES_MAX => (
+            frame_bytes * DECODING_EXPANSION,
+            frame_bytes * WAITING_EXPANSION,
+        ),
+        _ => (
+            frame_bytes * DECODING_EXPANSION,
+            frame_bytes * DECODING_EXPANSION,
+        ),
+    }
+}
+
+fn reply(body: Segments) -> Pending {
+    Box::pin(std::future::ready(Outcome::Reply(body)))
+}

@@ -1,0 +1,178 @@
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, error, info, warn};
+
+use super::{Error, Limits, Metrics, Peer, Router, session};
+
+/// After a failed accept (no file descriptors left, say) others get time to close.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What all connections of all listeners share.
+pub struct Server {
+    router: Arc<dyn Router>,
+    limits: Limits,
+    memory: Arc<Semaphore>,
+    metrics: Metrics,
+    peers: AtomicU64,
+}
+
+impl Server {
+    pub fn new(router: Arc<dyn Router>, limits: Limits) -> Arc<Server> {
+        let memory = limits.memory_bytes_max.min(Semaphore::MAX_PERMITS);
+        Arc::new(Server {
+            router,
+            memory: Arc::new(Semaphore::new(memory)),
+            limits,
+            metrics: Metrics::default(),
+            peers: AtomicU64::new(0),
+        })
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(super) fn router(&self) -> &dyn Router {
+        &*self.router
+    }
+
+    /// Takes `bytes` of the budget, in the order asked for. More than the whole budget is the whole.
+    pub(super) async fn take_memory(&self, bytes: usize) -> OwnedSemaphorePermit {
+        let whole = self.limits.memory_bytes_max.min(Semaphore::MAX_PERMITS);
+        let bytes = u32::try_from(bytes.min(whole)).unwrap_or(u32::MAX);
+        if let Ok(permit) = self.memory.clone().try_acquire_many_owned(bytes) {
+            return permit;
+        }
+        self.metrics.memory_waits.fetch_add(1, Relaxed);
+        self.memory
+            .clone()
+            .acquire_many_owned(bytes)
+            .await
+            .expect("the budget is never closed")
+    }
+
+    /// Accepts connections until `shutdown` turns true. Returns when the last one has ended: those in
+    /// progress may answer what they have started, within `drain_max`.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        name: &str,
+        mut shutdown: watch::Receiver<bool>,
+    ) {
+        let name: Arc<str> = name.into();
+        let mut sessions = JoinSet::new();
+        let inherited = shutdown.clone();
+        loop {
+            tokio::select! {
+                () = told_to_stop(&mut shutdown) => break,
+                Some(ended) = sessions.join_next() => {
+                    // A panic in a room ends the connection whose request met it, and must be seen.
+                    if let Err(error) = ended {
+                        error!(listener = %name, %error, "connection failed");
+                    }
+                }
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, address)) => {
+                        let id = self.peers.fetch_add(1, Relaxed);
+                        let peer = Arc::new(Peer { id, address, listener: name.clone() });
+                        self.clone().open(peer, socket, &mut sessions, inherited.clone());
+                    }
+                    Err(error) => {
+                        warn!(listener = %name, %error, "cannot accept");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        let all = async { while sessions.join_next().await.is_some() {} };
+        // Each session drains by itself; only one that waits for a room to take its request needs force.
+        if timeout(self.limits.drain_max * 2, all).await.is_err() {
+            sessions.shutdown().await;
+        }
+    }
+
+    fn open(
+        self: Arc<Self>,
+        peer: Arc<Peer>,
+        socket: TcpStream,
+        sessions: &mut JoinSet<()>,
+        shutdown: watch::Receiver<bool>,
+    ) {
+        self.metrics.connections_accepted.fetch_add(1, Relaxed);
+        let open = Open::new(self.clone());
+        if self.metrics.connections_open.load(Relaxed) > self.limits.connections_max as u64 {
+            self.metrics.connections_refused.fetch_add(1, Relaxed);
+            warn!(%peer, max = self.limits.connections_max, "too many connections");
+            return;
+        }
+        sessions.spawn(async move {
+            let _open = open;
+            match session::run(self.clone(), peer.clone(), socket, shutdown).await {
+                Ok(()) => debug!(%peer, "closed"),
+                Err(Error::Io(error)) if is_gone(&error) => debug!(%peer, %error, "peer is gone"),
+                Err(error) => {
+                    if error.blames_frame() {
+                        self.metrics.frames_refused.fetch_add(1, Relaxed);
+                    }
+                    info!(%peer, %error, "closed by us");
+                }
+            }
+        });
+    }
+}
+
+/// Counts a connection while it lives, whatever ends it.
+struct Open(Arc<Server>);
+
+impl Open {
+    fn new(server: Arc<Server>) -> Self {
+        server.metrics.connections_open.fetch_add(1, Relaxed);
+        Open(server)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.metrics.connections_open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Waits for the order to stop, or for the one who could give it to be gone.
+pub(super) async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
+    let _ = shutdown.wait_for(|stop| *stop).await;
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionReset
+    )
+}
+
+impl Error {
+    /// Whether what the client sent closed the connection.
+    fn blames_frame(&self) -> bool {
+        match self {
+            Error::FrameLength(_)
+            | Error::FrameTooLarge { .. }
+            | Error::CutFrame
+            | Error::SlowFrame { .. }
+            | Error::Unsupported { .. }
+            | Error::Protocol(_) => true,
+            Error::Io(_) | Error::SlowReader | Error::DrainTimeout | Error::Closed(_) => false,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::cache::Cache;
+use crate::cluster::Cluster;
+use crate::connection::Server;
+use crate::index::Shards;
+use crate::peer;
+use crate::upload;
+
+/// The rooms that have something to tell.
+pub struct Sources {
+    pub cluster: Cluster,
+    pub shards: Arc<Shards>,
+    pub cache: Arc<Cache>,
+    pub uploads: Arc<upload::Counters>,
+    pub server: Arc<Server>,
+}
+
+pub(super) fn registry(sources: Sources) -> Registry {
+    let mut registry = Registry::with_prefix("milepost");
+    sources.cache.metrics().register(&mut registry);
+    registry.register_collector(Box::new(sources));
+    registry
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sources")
+    }
+}
+
+impl Collector for Sources {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let uploads = &self.uploads;
+        let connections = self.server.metrics();
+        let counters = [
+            ("upload_objects", "Objects put into the store", &uploads.objects),
+            ("upload_object_bytes", "Bytes of objects put into the store", &uploads.object_bytes),
+            ("upload_batches", "Record batches in those objects", &uploads.batches),
+            ("upload_failed", "Objects that could not be stored", &uploads.failed),
+            ("connections_accepted", "Connections of clients", &connections.connections_accepted),
+            ("connections_refused", "Connections turned away", &connections.connections_refused),
+            ("frames_refused", "Frames that closed their connection", &connections.frames_refused),
+            ("memory_waits", "Frames that waited for the memory budget", &connections.memory_waits),
+            ("client_bytes_in", "Bytes received from clients", &connections.bytes_in),
+            ("client_bytes_out", "Bytes sent to clients", &connections.bytes_out),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value.load(Relaxed));
+            let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            counter.encode(metric)?;
+        }
+        let open = ConstGauge::new(connections.connections_open.load(Relaxed) as i64);
+        open.encode(encoder.encode_descriptor("connections_open", "Connections now", None, MetricType::Gauge)?)?;
+        self.encode_shards(&mut encoder)?;
+        self.encode_peers(&mut encoder)
+    }
+}
+
+impl Sources {
+    fn encode_shards(&self, encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {
+        let shards = self.shards.all();
+        let leads = |s: &Arc<crate::index::OpenShard>| i64::from(s.group.leadership().borrow().ready);
+        let mut metric =
+            encoder.encode_descriptor("shard_leader", "1 where this broker leads the shard", None, MetricType::Gauge)?;
+        for shard in &shards {
+            let labels = [("shard", shard.id.to_string())];
+            ConstGauge::new(leads(shard)).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// Every byte between brokers is billed, and counted: frames with their headers.
+    fn encode_peers(&self, encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {
+        let view = self.cluster.view();
+        let traffic = self.cluster.node().traffic();
+        let broker = |node| view.broker_of(node).map_or_else(|| format!("node-{node}"), |b| b.id.to_string());
+        type Read = fn(&milepost_raft::PeerTraffic) -> u64;
+        let families: [(&str, &str, Read); 4] = [
+            ("peer_bytes_sent", "Bytes sent to another broker", |t| t.bytes_sent),
+            ("peer_bytes_received", "Bytes received from another broker", |t| t.bytes_received),
+            ("peer_frames_sent", "Frames sent to another broker", |t| t.frames_sent),
+            ("peer_frames_received", "Frames received from another broker", |t| t.frames_received),
+        ];
+        for (name, help, read) in families {
+            let mut metric: MetricEncoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for one in &traffic {
+                let labels = [("peer", broker(one.peer)), ("kind", kind(one.kind))];
+                ConstCounter::new(read(one)).encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kind(kind: u8) -> String {
+    match peer::kind_name(kind) {
+        "raft" => format!("raft-{kind}"),
+        name => name.to_owned(),
+    }
+}

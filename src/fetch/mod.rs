@@ -1,0 +1,28 @@
+//! Fetch (API 1) and what else Kafka asks of a partition's leader: any replica answers from its applied state.
+//!
+//! - **In**: Fetch 4–18, ListOffsets 1–10, OffsetForLeaderEpoch 2–4.
+//! - **Out**: record batches as Kafka clients expect them: base offset, leader epoch and append time patched into
+//!   headers, bodies shared with the cache.
+//! - **Promises**: only applied spans are shown; an offset that is not applied *here* is waited for, never out of range;
+//!   ListOffsets(latest) is linearizable at every broker; the batch that contains the asked offset comes whole.
+//! - **Never does**: decode records, except to find a timestamp; keep fetch sessions (each answer says "none", which
+//!   clients take as: ask in full).
+//! - **Limits**: the request's own byte limits, at most [`RESPONSE_BYTES_MAX`].
+//!
+//! ```text
+//! locate (topic → shard → replica) ─▶ look up (pointers) ─▶ read (cache) ─▶ assemble (patch)
+//! ```
+
+mod assemble;
+mod epoch_end;
+mod handler;
+mod list_offsets;
+mod locate;
+mod look_up;
+mod read;
+mod request;
+
+pub use handler::Fetch;
+
+/// More is never gathered for one answer, whatever the client allows (Kafka: `fetch.max.bytes` of the broker).
+pub const RESPONSE_BYTES_MAX: usize = 55 * 1024 * 1024;

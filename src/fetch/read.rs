@@ -1,0 +1,76 @@
+use bytes::Bytes;
+use futures::future::join_all;
+use tracing::{error, warn};
+
+use crate::batch::Segments;
+use crate::cache::{self, Cache};
+use crate::fetch::assemble::assemble;
+use crate::fetch::locate::Located;
+use crate::fetch::look_up::Found;
+use crate::protocol::ErrorCode;
+use crate::shard::BatchPointer;
+use crate::types::Offset;
+
+/// Why a partition's bytes cannot be given now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The store does not answer: an empty answer now, and the client asks again.
+    Later,
+    /// The object is not there: perhaps the pointer has changed.
+    Gone,
+    /// What is stored is not what was written.
+    Damaged,
+}
+
+impl From<Missing> for ErrorCode {
+    fn from(missing: Missing) -> ErrorCode {
+        match missing {
+            Missing::Later => ErrorCode::None,
+            Missing::Gone | Missing::Damaged => ErrorCode::KafkaStorageError,
+        }
+    }
+}
+
+pub(super) async fn load(cache: &Cache, pointer: &BatchPointer) -> Result<Bytes, Missing> {
+    cache.get_range(pointer.object, pointer.range()).await.map_err(|e| match e {
+        cache::Error::Unavailable(_) => {
+            warn!(object = ?pointer.object, error = %e, "bytes are not available now");
+            Missing::Later
+        }
+        cache::Error::NotFound { .. } => Missing::Gone,
+        cache::Error::OutOfRange { .. } | cache::Error::Store(_) => {
+            error!(object = ?pointer.object, error = %e, "bytes cannot be read");
+            Missing::Damaged
+        }
+    })
+}
+
+/// Reads what was found, all objects at once, and patches it for the reader.
+pub(super) async fn read(
+    cache: &Cache,
+    located: &Located,
+    found: &Found,
+    offset: Offset,
+    bytes_max: usize,
+    whole_first: bool,
+) -> Result<Segments, Missing> {
+    let mut out = Segments::new();
+    let loads = join_all(found.pointers.iter().map(|pointer| load(cache, pointer))).await;
+    for (pointer, bytes) in found.pointers.iter().zip(loads) {
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            // What came before it is still an answer.
+            Err(_) if !out.is_empty() => break,
+            Err(missing) => return Err(missing),
+        };
+        match assemble(pointer, bytes, offset, bytes_max, whole_first, &mut out) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(e) => {
+                error!(partition = ?located.partition, ?pointer, error = %e, "stored batches are damaged");
+                return Err(Missing::Damaged);
+            }
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,70 @@
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+
+use crate::admin::{self, Admin, Context};
+use crate::batch::Segments;
+use crate::connection::{Outcome, Peer, Pending, Request, Router};
+use crate::fetch::Fetch;
+use crate::produce::{Answer, Produce};
+use crate::protocol::{self, ApiKey};
+
+/// Which room answers which API.
+pub(super) struct Rooms {
+    pub produce: Arc<Produce>,
+    pub fetch: Arc<Fetch>,
+    pub admin: Arc<Admin>,
+}
+
+#[async_trait]
+impl Router for Rooms {
+    async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
+        let Request { api, version, client_id, body, .. } = request;
+        let (admin, fetch) = (self.admin.clone(), self.fetch.clone());
+        let context = Context { client_id, address: peer.address };
+        match api {
+            ApiKey::Produce => match self.produce.start(version, body).await {
+                Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),
+                Err(e) => async move { close(&e) }.boxed(),
+            },
+            ApiKey::Fetch => reply(async move { fetch.fetch(version, body).await }),
+            ApiKey::ListOffsets => reply(async move { fetch.list_offsets(version, body).await }),
+            ApiKey::OffsetForLeaderEpoch => reply(async move { fetch.offset_for_leader_epoch(version, body) }),
+            ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),
+            ApiKey::CreateTopics => reply(async move { admin::create_topics(&admin, &context, version, body).await }),
+            ApiKey::DeleteTopics => reply(async move { admin::delete_topics(&admin, &context, version, body).await }),
+            ApiKey::CreatePartitions => {
+                reply(async move { admin::create_partitions(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeConfigs => {
+                reply(async move { admin::describe_configs(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeCluster => {
+                reply(async move { admin::describe_cluster(&admin, &context, version, body).await })
+            }
+            ApiKey::InitProducerId => {
+                reply(async move { admin::init_producer_id(&admin, &context, version, body).await })
+            }
+            other => async move { Outcome::Close(format!("{other:?} is advertised but not routed").into()) }.boxed(),
+        }
+    }
+}
+
+fn reply(answer: impl Future<Output = Result<Segments, protocol::Error>> + Send + 'static) -> Pending {
+    async move { answer.await.map_or_else(|e| close(&e), Outcome::Reply) }.boxed()
+}
+
+fn produced(answer: Result<Answer, protocol::Error>) -> Outcome {
+    match answer {
+        Ok(Answer::Reply(segments)) => Outcome::Reply(segments),
+        Ok(Answer::Nothing) => Outcome::NoReply,
+        Ok(Answer::Close(error)) => Outcome::Close(format!("acks=0 and {error:?}").into()),
+        Err(e) => close(&e),
+    }
+}
+
+fn close(e: &protocol::Error) -> Outcome {
+    Outcome::Close(e.to_string().into())
+}

@@ -1,0 +1,248 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use milepost_raft as raft;
+use tokio::net::{TcpListener, lookup_host};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tracing::info;
+
+use crate::admin::{self, Admin};
+use crate::cache::{self, Cache};
+use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine};
+use crate::commit::{Lanes, Sequencers, Slots};
+use crate::config::{Config, HostPort};
+use crate::connection::{Limits, Server};
+use crate::console::{self, Sources};
+use crate::fetch::Fetch;
+use crate::index::{OpenShard, Shards};
+use crate::ingest::{self, Ingest};
+use crate::node::router::Rooms;
+use crate::node::service::{Peers, Seat};
+use crate::node::snapshots::Snapshots;
+use crate::object::{self, Paths, Store};
+use crate::produce::Produce;
+use crate::upload::{self, Poison, Uploader};
+
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+/// An upload is tried for so long; a producer's own patience is 30 s by default.
+const PUT_TIMEOUT: Duration = Duration::from_secs(15);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
+const SEALED_QUEUE: usize = 1;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("object store: {0}")]
+    Store(#[from] object::Error),
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    #[error("raft: {0}")]
+    Raft(#[from] raft::Error),
+    #[error("{what} {address}: {source}")]
+    Listen { what: &'static str, address: String, source: std::io::Error },
+}
+
+/// A running broker.
+pub struct Node {
+    address: SocketAddr,
+    cluster: Cluster,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+    uploading: JoinHandle<()>,
+    background: Vec<JoinHandle<()>>,
+    console: Option<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Starts a broker; returns when clients are served.
+    ///
+    /// # Errors
+    /// Something in the configuration, the directory or the bucket is wrong, and says what.
+    pub async fn start(config: Config) -> Result<Node, Error> {
+        let store = object::open(config.store.as_str()).await?;
+        object::probe(&*store, Instant::now() + PROBE_TIMEOUT).await?;
+        let clients = listen("listen", &config.listen).await?;
+        let address = clients.local_addr().map_err(|e| listen_error("listen", &config.listen, e))?;
+        let internal = resolve("internal_listen", &config.internal_listen).await?;
+        let registration = registration(&config, address);
+        let seeds: Vec<String> = config.seeds.iter().map(HostPort::to_string).collect();
+        let (identity, marker) = cluster::establish(
+            &store,
+            config.data_dir.clone(),
+            &seeds,
+            registration.clone(),
+            config.cluster_id.clone(),
+        )
+        .await?;
+        let paths = marker.paths()?;
+
+        let peers = Arc::new(Peers::default());
+        let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
+        let mut raft_config = raft::Config::new(internal, cluster::raft_dir(&config.data_dir));
+        raft_config.advertise = registration.internal.clone();
+        let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
+        let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
+        let cluster = seat(raft, &identity, registration, &seeds).await?;
+        info!(
+            broker = config.broker_id,
+            node = identity.node_id,
+            epoch = cluster.epoch(),
+            cluster = identity.cluster_id,
+            "this broker has its seat"
+        );
+        Ok(Self::furnish(config, cluster, peers, store, paths, clients, address).await?)
+    }
+
+    /// Builds the rooms from the object store up to the sockets.
+    async fn furnish(
+        config: Config,
+        cluster: Cluster,
+        peers: Arc<Peers>,
+        store: Arc<dyn Store>,
+        paths: Paths,
+        clients: TcpListener,
+        address: SocketAddr,
+    ) -> Result<Node, Error> {
+        let shards = Arc::new(Shards::default());
+        let sequencers = Arc::new(Sequencers::default());
+        peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
+        let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
+        let background = vec![
+            tokio::spawn(cluster::control(cluster.clone())),
+            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
+        ];
+
+        let settings = cache::Settings { capacity_bytes: config.cache_bytes, ..cache::Settings::default() };
+        let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
+        let poison = Arc::new(Poison::default());
+        let uploads = Arc::new(upload::Counters::default());
+        let uploader = Uploader {
+            settings: upload::Settings {
+                broker: config.broker_id,
+                epoch: cluster.epoch(),
+                put_timeout: PUT_TIMEOUT,
+                commit_timeout: COMMIT_TIMEOUT,
+            },
+            store,
+            paths,
+            cache: cache.clone(),
+            lanes: Arc::new(Lanes::new(cluster.clone(), shards.clone())),
+            poison: poison.clone(),
+            counters: uploads.clone(),
+        };
+        let (sealed, buffers) = mpsc::channel(SEALED_QUEUE);
+        let uploading = tokio::spawn(uploader.run(buffers));
+        let ingest_settings = ingest::Settings {
+            puts_per_second: config.puts_per_second,
+            puts_burst: config.puts_burst.into(),
+            object_bytes: config.object_bytes,
+        };
+        let produce = Arc::new(Produce {
+            cluster: cluster.clone(),
+            slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
+            ingest: Ingest::start(ingest_settings, sealed),
+            poison,
+            message_bytes_max: config.message_max_bytes,
+        });
+        let fetch = Arc::new(Fetch { cluster: cluster.clone(), shards: shards.clone(), cache: cache.clone() });
+        let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
+
+        let limits = Limits {
+            request_bytes_max: config.request_bytes_max,
+            memory_bytes_max: config.memory_bytes_max,
+            connections_max: config.connections_max,
+            idle_max: config.connections_max_idle,
+            ..Limits::default()
+        };
+        let server = Server::new(Arc::new(Rooms { produce, fetch, admin }), limits);
+        let console = match &config.metrics_listen {
+            Some(address) => {
+                let listener = listen("metrics_listen", address).await?;
+                let sources = Sources { cluster: cluster.clone(), shards, cache, uploads, server: server.clone() };
+                Some(tokio::spawn(console::serve(listener, sources)))
+            }
+            None => None,
+        };
+        let (stop, stopping) = watch::channel(false);
+        let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
+        info!(%address, "clients are served");
+        Ok(Node { address, cluster, stop, serving, uploading, background, console })
+    }
+
+    /// Where clients are served: the real port when 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
+    /// handed over.
+    pub async fn shut_down(self) {
+        self.say_goodbye().await;
+        let _ = self.stop.send(true);
+        // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
+        // ingest, and with ingest the uploader, when everything is handed on.
+        let _ = self.serving.await;
+        if let Some(console) = self.console {
+            console.abort();
+            let _ = console.await;
+        }
+        let _ = timeout(PUT_TIMEOUT, self.uploading).await;
+        self.background.iter().for_each(JoinHandle::abort);
+        self.cluster.node().shutdown().await;
+    }
+
+    /// Metadata stops naming this broker at once, unless it is alone.
+    async fn say_goodbye(&self) {
+        if self.cluster.view().brokers().filter(|b| b.alive).count() > 1 {
+            let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
+            let entry = RootEntry::SetAlive { broker, epoch, alive: false };
+            let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
+        }
+    }
+}
+
+async fn seat(
+    raft: raft::Node,
+    identity: &Identity,
+    registration: Registration,
+    seeds: &[String],
+) -> Result<Cluster, raft::Error> {
+    let root = raft.open_group(crate::types::ROOT_SHARD, Arc::new(RootMachine::default())).await?;
+    let known = root.machine().view();
+    let mut peers: Vec<String> = known.brokers().map(|b| b.internal.clone()).chain(seeds.iter().cloned()).collect();
+    peers.retain(|peer| *peer != registration.internal);
+    for broker in known.brokers().filter(|b| b.node != identity.node_id) {
+        raft.set_address(broker.node, broker.internal.clone());
+    }
+    Ok(Cluster::seat(raft, root, identity, registration, &peers).await)
+}
+
+fn registration(config: &Config, address: SocketAddr) -> Registration {
+    let asked_for_any = config.advertise.port == 0;
+    Registration {
+        broker: config.broker_id,
+        node: 0,
+        zone: config.zone.clone().unwrap_or_default(),
+        host: config.advertise.host.clone(),
+        port: if asked_for_any { address.port() } else { config.advertise.port },
+        internal: config.internal_advertise.to_string(),
+    }
+}
+
+async fn resolve(what: &'static str, address: &HostPort) -> Result<SocketAddr, Error> {
+    let unresolved = || std::io::Error::other("the name has no address");
+    let found = lookup_host((address.host.as_str(), address.port)).await.and_then(|mut all| all.next().ok_or_else(unresolved));
+    found.map_err(|e| listen_error(what, address, e))
+}
+
+async fn listen(what: &'static str, address: &HostPort) -> Result<TcpListener, Error> {
+    TcpListener::bind((address.host.as_str(), address.port)).await.map_err(|e| listen_error(what, address, e))
+}
+
+fn listen_error(what: &'static str, address: &HostPort, source: std::io::Error) -> Error {
+    Error::Listen { what, address: address.to_string(), source }
+}

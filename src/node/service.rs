@@ -1,0 +1,95 @@
+use std::sync::{Arc, OnceLock};
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use milepost_raft::{NodeId, Service, StateMachine};
+
+use crate::cluster::Cluster;
+use crate::commit::{Sequencers, answer_slots, split_shard};
+use crate::index::{OpenShard, Shards, answer_read_index};
+use crate::peer::{self, Answer};
+use crate::types::{ROOT_SHARD, ShardId, varint};
+
+/// Answers other brokers. Until this broker has its seat it sends everybody elsewhere.
+#[derive(Default)]
+pub(super) struct Peers {
+    seat: OnceLock<Seat>,
+}
+
+pub(super) struct Seat {
+    pub cluster: Cluster,
+    pub shards: Arc<Shards>,
+    pub sequencers: Arc<Sequencers>,
+}
+
+impl Peers {
+    pub fn seat(&self, seat: Seat) {
+        if self.seat.set(seat).is_err() {
+            tracing::error!("this broker was seated twice");
+        }
+    }
+}
+
+const ELSEWHERE: Answer = Answer::NotLeader { leader: None };
+
+impl Service for Peers {
+    /// What must keep its order is enqueued before the future is returned: frames of one connection come in order.
+    fn call(&self, _from: NodeId, kind: u8, body: Bytes) -> BoxFuture<'static, Bytes> {
+        let Some(seat) = self.seat.get() else { return ready(ELSEWHERE.encode()).boxed() };
+        match kind {
+            peer::ROOT => {
+                let cluster = seat.cluster.clone();
+                async move { cluster.answer(body).await.encode() }.boxed()
+            }
+            peer::JOIN => {
+                let cluster = seat.cluster.clone();
+                async move { Cluster::let_in(cluster.root(), cluster.node(), body).await.encode() }.boxed()
+            }
+            _ => match split_shard(body) {
+                Ok((shard, body)) => seat.of_shard(kind, shard, body),
+                Err(e) => ready(Answer::Refused(e.to_string()).encode()).boxed(),
+            },
+        }
+    }
+}
+
+impl Seat {
+    fn of_shard(&self, kind: u8, id: ShardId, body: Bytes) -> BoxFuture<'static, Bytes> {
+        if (kind, id) == (peer::STATE, ROOT_SHARD) {
+            let root = self.cluster.root();
+            let applied = root.applied().borrow().index;
+            return ready(state(applied, &root.machine().snapshot()())).boxed();
+        }
+        let Some(shard) = self.shards.get(id) else { return ready(ELSEWHERE.encode()).boxed() };
+        match kind {
+            peer::COMMIT => answered(self.sequencers.commit(id, body)),
+            peer::SHARD_ENTRY => answered(self.sequencers.entry(id, body)),
+            peer::READ_INDEX => async move { answer_read_index(&shard).await.encode() }.boxed(),
+            peer::SLOTS => ready(answer_slots(&shard, &body).encode()).boxed(),
+            peer::STATE => async move {
+                let (index, applied) = shard.replica().applied();
+                state(index, &applied.to_snapshot())
+            }
+            .boxed(),
+            peer::AWAIT_HELD => self.await_held(shard, body),
+            _ => ready(Answer::Refused(format!("kind {kind} is not known to this build")).encode()).boxed(),
+        }
+    }
+
+    fn await_held(&self, shard: Arc<OpenShard>, body: Bytes) -> BoxFuture<'static, Bytes> {
+        let (sequencers, cluster) = (self.sequencers.clone(), self.cluster.clone());
+        async move { sequencers.await_held(&shard, &cluster, body).await.encode() }.boxed()
+    }
+}
+
+fn answered(answer: tokio::sync::oneshot::Receiver<Answer>) -> BoxFuture<'static, Bytes> {
+    async move { answer.await.unwrap_or(Answer::Unknown).encode() }.boxed()
+}
+
+fn state(applied: u64, snapshot: &[u8]) -> Bytes {
+    let mut body = BytesMut::with_capacity(snapshot.len() + 10);
+    varint::put(&mut body, applied);
+    body.extend_from_slice(snapshot);
+    Answer::Done(body.freeze()).encode()
+}

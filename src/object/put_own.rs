@@ -1,0 +1,57 @@
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::retry::{Backoff, within};
+use super::{Error, Key, Store, crc32c};
+
+/// Creates an object under a key that nobody but the caller would write, until there is a verdict or the deadline
+/// has passed. A key that is taken counts as success when length and checksum match: an earlier attempt, whose
+/// reply was lost, took effect.
+///
+/// # Errors
+/// [`Error::AlreadyExists`] when other bytes are there. [`Error::Unknown`] when time ran out and some attempt may
+/// have taken effect, or may yet: the key must never be used for other bytes. [`Error::Retryable`] when time ran
+/// out and certainly none did. [`Error::Refused`] at once.
+pub async fn put_own(store: &dyn Store, key: &Key, bytes: Bytes, deadline: Instant) -> Result<(), Error> {
+    let mut backoff = Backoff::new();
+    let mut perhaps_written = false;
+    loop {
+        let put = store.put_if_absent(key, bytes.clone());
+        let error = match within("put", deadline, put).await {
+            Ok(()) => return Ok(()),
+            Err(Error::AlreadyExists { .. }) => {
+                match within("put", deadline, is_stored(store, key, &bytes)).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => return Err(Error::AlreadyExists { key: key.clone() }),
+                    // Something is there and could not be looked at.
+                    Err(error) => Error::unknown("put", error),
+                }
+            }
+            Err(error) if error.is_transient() => error,
+            Err(error) => return Err(error),
+        };
+        perhaps_written |= matches!(error, Error::Unknown { .. });
+        if !backoff.wait(deadline).await {
+            return Err(match error {
+                Error::Retryable { reason, .. } if perhaps_written => Error::unknown("put", reason),
+                error => error,
+            });
+        }
+    }
+}
+
+/// Compares what is stored with `bytes`: by length and checksum, or by reading it where the store keeps none.
+async fn is_stored(store: &dyn Store, key: &Key, bytes: &Bytes) -> Result<bool, Error> {
+    let head = store.head(key).await?;
+    if head.len != bytes.len() as u64 {
+        return Ok(false);
+    }
+    match head.crc32c {
+        Some(stored) => Ok(stored == crc32c(bytes)),
+        None => Ok(store.get(key).await? == *bytes),
+    }
+}
+
+#[cfg(test)]
+#[path = "put_own_test.rs"]
+mod tests;

@@ -1,0 +1,146 @@
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use crate::batch::{Rules, ValidBatch, validate};
+use crate::cluster::Topic;
+use crate::commit::Error;
+use crate::produce::respond::{PartitionAnswer, TopicAnswer};
+use crate::produce::{Produce, error};
+use crate::protocol::produce::{ProducePartition, ProduceRequest};
+use crate::protocol::{ErrorCode, TopicRef};
+use crate::shard::Verdict;
+use crate::types::{Offset, Partition};
+use crate::upload::Pending;
+
+/// Zstandard came with Produce 7 (KIP-110).
+const ZSTD_VERSION: i16 = 7;
+/// Nothing advances the start of a log until retention does.
+const LOG_START_OFFSET: Offset = 0;
+/// Smallest wait for verdicts: a client that asks for none still wants to know.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+type Waiting = oneshot::Receiver<Result<Verdict, Error>>;
+
+/// A topic whose batches are on their way.
+pub(super) struct Taken {
+    topic: TopicRef,
+    partitions: Vec<(i32, Result<Vec<Waiting>, ErrorCode>)>,
+}
+
+impl Produce {
+    /// Validates every partition and hands all good batches to ingest in one piece, in the order of the request.
+    pub(super) async fn take(&self, version: i16, request: ProduceRequest) -> Vec<Taken> {
+        let mut pending = Vec::new();
+        let mut taken = Vec::with_capacity(request.topics.len());
+        let acks_known = matches!(request.acks, -1..=1);
+        for topic in request.topics {
+            let found = match acks_known {
+                true => self.cluster.view().find(&topic.topic).cloned().ok_or(topic.topic.unknown()),
+                false => Err(ErrorCode::InvalidRequiredAcks),
+            };
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for one in topic.partitions {
+                let index = one.index;
+                let accepted = match &found {
+                    Ok(record) => self.accept(version, record, one, &mut pending).await,
+                    Err(e) => Err(*e),
+                };
+                partitions.push((index, accepted));
+            }
+            taken.push(Taken { topic: topic.topic, partitions });
+        }
+        if !pending.is_empty() {
+            // When the broker stops, the batches are dropped, and their waiters see it.
+            let _ = self.ingest.submit(pending).await;
+        }
+        taken
+    }
+
+    async fn accept(
+        &self,
+        version: i16,
+        topic: &Topic,
+        request: ProducePartition,
+        pending: &mut Vec<Pending>,
+    ) -> Result<Vec<Waiting>, ErrorCode> {
+        let index = request.index;
+        if index < 0 || index >= topic.live {
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
+        let configured = |key: &str| topic.configs.get(key);
+        let rules = Rules {
+            message_bytes_max: configured("max.message.bytes")
+                .and_then(|v| v.parse().ok())
+                .unwrap_or(self.message_bytes_max),
+            zstd_allowed: version >= ZSTD_VERSION,
+            keys_required: configured("cleanup.policy").is_some_and(|v| v.contains("compact")),
+            ..Rules::default()
+        };
+        let batches = validate(request.records, &rules).map_err(|e| {
+            tracing::debug!(topic = topic.name, index, error = %e, "batch refused");
+            error::of_batch(&e)
+        })?;
+        let partition = Partition { topic: topic.id, index };
+        let shard = topic.placement[index as usize];
+        let slot = self.slots.resolve(shard, partition).await.map_err(error::of_slot)?;
+        batches.iter().try_for_each(|batch| self.admit(partition, batch))?;
+        let waiting = batches.into_iter().map(|batch| {
+            let (reply, waiting) = oneshot::channel();
+            pending.push(Pending { shard, slot, partition, batch, reply });
+            waiting
+        });
+        Ok(waiting.collect())
+    }
+
+    fn admit(&self, partition: Partition, batch: &ValidBatch) -> Result<(), ErrorCode> {
+        let header = batch.header();
+        if header.attributes.is_transactional() {
+            // No coordinator can have opened a transaction for it here.
+            return Err(ErrorCode::InvalidTxnState);
+        }
+        let claim = crate::upload::claim_of(batch);
+        match claim.is_none_or(|claim| self.poison.admits(partition, claim)) {
+            true => Ok(()),
+            false => Err(error::of_commit(Error::NotStored)),
+        }
+    }
+
+    /// Waits for what became of everything that was taken.
+    pub(super) async fn verdicts(&self, taken: Vec<Taken>, timeout: Duration) -> Vec<TopicAnswer> {
+        let deadline = Instant::now() + timeout.max(TIMEOUT_MIN);
+        let mut topics = Vec::with_capacity(taken.len());
+        for Taken { topic, partitions } in taken {
+            let answers = partitions.into_iter().map(|(index, accepted)| verdict(index, accepted, deadline));
+            topics.push(TopicAnswer { topic, partitions: join_all(answers).await });
+        }
+        topics
+    }
+}
+
+/// A partition's answer: the first batch's offset, or the first error.
+async fn verdict(index: i32, accepted: Result<Vec<Waiting>, ErrorCode>, deadline: Instant) -> PartitionAnswer {
+    let waiting = match accepted {
+        Ok(waiting) => waiting,
+        Err(error) => return PartitionAnswer::failed(index, error),
+    };
+    let mut first = None;
+    for one in waiting {
+        let decided = match timeout_at(deadline, one).await {
+            Ok(Ok(Ok(verdict))) => verdict,
+            Ok(Ok(Err(e))) => return PartitionAnswer::failed(index, error::of_commit(e)),
+            Ok(Err(_)) | Err(_) => return PartitionAnswer::failed(index, error::of_commit(Error::Unknown)),
+        };
+        let appended = match decided {
+            Verdict::Appended { base, append_time } => (base, append_time),
+            Verdict::Duplicate { base } => (base, None),
+            Verdict::Refused(refusal) => return PartitionAnswer::failed(index, error::of_refusal(refusal)),
+            Verdict::Held => return PartitionAnswer::failed(index, error::of_commit(Error::Unknown)),
+        };
+        first.get_or_insert(appended);
+    }
+    let (base_offset, append_time) = first.unwrap_or((-1, None));
+    PartitionAnswer { index, error: ErrorCode::None, base_offset, append_time, log_start_offset: LOG_START_OFFSET }
+}

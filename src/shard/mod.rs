@@ -1,0 +1,30 @@
+//! What Raft carries, and what it means: pointer records and the pure state machine over them.
+//!
+//! - **In**: log entries ([`Entry`]), packed by the broker that took the bytes and stamped by the leader.
+//! - **Out**: [`Effect`]: verdicts for those who sent batches, partitions with something new to read.
+//! - **Promises**: the same log gives the same state on every replica. *Apply decides everything* (offsets, duplicates,
+//!   order, fences) from applied state alone; a leader holds no state whose loss could change a verdict.
+//!   Refusals are results, never errors.
+//! - **Never knows**: async, clocks, wire formats of Kafka, the object store, record bytes.
+//! - **Limits**: five batches remembered and five held per producer and partition; verdicts of the last 128 objects per broker.
+
+mod chain;
+pub mod entry;
+pub mod invariants;
+mod partition;
+mod pointer;
+mod producer;
+mod snapshot;
+mod state;
+mod verdict;
+
+#[cfg(test)]
+mod state_test;
+
+pub use chain::OBJECTS_REMEMBERED_MAX;
+pub use entry::{Append, Batch, Create, DecodeError, Entry, Fence, Part, Release, Sequence, Slot};
+pub use partition::PartitionState;
+pub use pointer::{BatchPointer, PointerLog};
+pub use snapshot::SnapshotError;
+pub use state::{Effect, State};
+pub use verdict::{Outcome, Refusal, Released, Verdict};

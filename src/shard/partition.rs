@@ -1,0 +1,254 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::shard::entry::{Batch, Sequence, Slot};
+use crate::shard::pointer::{BatchPointer, PointerLog};
+use crate::shard::producer::{Check, Held, ProducerState};
+use crate::shard::verdict::{Refusal, Released, Verdict};
+use crate::types::{LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp};
+
+/// One partition as every replica of its shard knows it.
+///
+/// ```text
+/// log_start_offset ≤ last_stable_offset ≤ high_watermark = end of the applied spans
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionState {
+    pub id: Partition,
+    pub slot: Slot,
+    pub epoch_base: LeaderEpoch,
+    pub append_time: bool,
+    pub log_start_offset: Offset,
+    pub high_watermark: Offset,
+    pub pointers: PointerLog,
+    /// (epoch, first offset of it), ascending: answers OffsetForLeaderEpoch.
+    pub epochs: Vec<(LeaderEpoch, Offset)>,
+    /// Producer ids below this one are older than the partition.
+    producer_id_next: i64,
+    producers: BTreeMap<i64, ProducerState>,
+    last_append_time: Timestamp,
+}
+
+/// A batch with where its bytes are: what `append` needs beyond the batch itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub object: ObjectId,
+    pub batch_index: u32,
+    pub start: u64,
+    pub term: u64,
+    pub append_time: Timestamp,
+}
+
+impl PartitionState {
+    pub(super) fn new(id: Partition, slot: Slot, epoch_base: LeaderEpoch, append_time: bool, producer_id_next: i64) -> Self {
+        PartitionState {
+            id,
+            slot,
+            epoch_base,
+            append_time,
+            log_start_offset: 0,
+            high_watermark: 0,
+            pointers: PointerLog::default(),
+            epochs: Vec::new(),
+            producer_id_next,
+            producers: BTreeMap::new(),
+            last_append_time: 0,
+        }
+    }
+
+    /// Until transactions exist nothing is ever undecided.
+    pub fn last_stable_offset(&self) -> Offset {
+        self.high_watermark
+    }
+
+    pub fn leader_epoch(&self, term: u64) -> LeaderEpoch {
+        self.epoch_base.saturating_add(LeaderEpoch::try_from(term).unwrap_or(LeaderEpoch::MAX))
+    }
+
+    /// OffsetForLeaderEpoch (KIP-101): the largest epoch ≤ `epoch` seen here and the offset where it ends.
+    pub fn epoch_end(&self, epoch: LeaderEpoch, current: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
+        if epoch >= current {
+            return (epoch == current).then_some((current, self.high_watermark));
+        }
+        let next = self.epochs.partition_point(|(e, _)| *e <= epoch);
+        let (found, _) = *self.epochs.get(next.checked_sub(1)?)?;
+        let end = self.epochs.get(next).map_or(self.high_watermark, |(_, start)| *start);
+        Some((found, end))
+    }
+
+    pub fn producers(&self) -> impl Iterator<Item = (&i64, &ProducerState)> {
+        self.producers.iter()
+    }
+
+    /// Takes the next offsets for `batch`, or says why not. Released batches of the same producer follow at once.
+    pub(super) fn append(&mut self, batch: &Batch, at: Placed, released: &mut Vec<Released>) -> Verdict {
+        let Some(claim) = batch.sequence else {
+            let (base, append_time) = self.take_offsets(batch, at);
+            return Verdict::Appended { base, append_time };
+        };
+        let id = claim.producer.id;
+        match ProducerState::check(self.producers.get(&id), claim, batch.span) {
+            Check::Append => {
+                let verdict = self.append_claimed(claim, batch, at);
+                self.release_ready(id, at.term, released);
+                verdict
+            }
+            Check::Duplicate { base } => Verdict::Duplicate { base },
+            Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
+            Check::Behind => Verdict::Refused(Refusal::DuplicateSequence),
+            Check::OutOfOrder => Verdict::Refused(Refusal::OutOfOrderSequence),
+            Check::Ahead => {
+                let o = at.object;
+                let held = Held {
+                    object: (o.broker, o.epoch, o.sequence, o.attempt),
+                    batch_index: at.batch_index,
+                    start: at.start,
+                    len: batch.len,
+                    span: batch.span,
+                    max_timestamp: batch.max_timestamp,
+                    epoch: claim.producer.epoch,
+                    base_sequence: claim.base,
+                    append_time: at.append_time,
+                };
+                match self.producers.entry(id).or_default().hold(held) {
+                    true => Verdict::Held,
+                    false => Verdict::Refused(Refusal::SequenceGap),
+                }
+            }
+        }
+    }
+
+    /// Ends the wait: opens an unknown producer's state at its lowest held sequence if allowed, refuses what still has a gap.
+    pub(super) fn release(&mut self, producer_id: i64, accept_unknown: bool, term: u64, released: &mut Vec<Released>) {
+        let Some(state) = self.producers.get_mut(&producer_id) else { return };
+        let unknown = state.recent.is_empty();
+        if unknown && accept_unknown {
+            state.held.sort_by_key(|h| (h.epoch, h.base_sequence));
+            if !state.held.is_empty() {
+                let first = state.held.remove(0);
+                let verdict = self.append_held(producer_id, &first, term);
+                released.push(Released::of(&first, verdict));
+                self.release_ready(producer_id, term, released);
+            }
+        }
+        let Some(state) = self.producers.get_mut(&producer_id) else { return };
+        let refusal = if unknown && !accept_unknown { Refusal::OutOfOrderSequence } else { Refusal::SequenceGap };
+        released.extend(state.held.drain(..).map(|held| Released::of(&held, Verdict::Refused(refusal))));
+        if state.recent.is_empty() {
+            self.producers.remove(&producer_id);
+        }
+    }
+
+    /// May a first sequence ≠ 0 open this producer's state? Only if nothing of it can have been here before:
+    /// the id is older than the partition, or older than what producers are remembered for.
+    pub fn accepts_unknown(&self, producer_id: i64, producer_id_horizon: i64) -> bool {
+        producer_id < self.producer_id_next.max(producer_id_horizon)
+    }
+
+    pub(super) fn expire_producers(&mut self, before: Timestamp, released: &mut Vec<Released>) {
+        self.producers.retain(|_, state| {
+            let keep = state.last_time >= before;
+            if !keep {
+                let refused = Verdict::Refused(Refusal::SequenceGap);
+                released.extend(state.held.iter().map(|held| Released::of(held, refused)));
+            }
+            keep
+        });
+    }
+
+    pub fn has_producers_before(&self, time: Timestamp) -> bool {
+        self.producers.values().any(|state| state.last_time < time)
+    }
+
+    /// Which producer's wait an object's batch is part of.
+    pub fn held_by(&self, object: ObjectId, batch_index: u32) -> Option<i64> {
+        let waits = |state: &ProducerState| {
+            state.held.iter().any(|h| h.batch_index == batch_index && h.object_id() == object)
+        };
+        self.producers.iter().find(|(_, state)| waits(state)).map(|(id, _)| *id)
+    }
+
+    /// The offset a retry of this claim would be answered with.
+    pub fn remembered(&self, claim: Sequence, span: u32) -> Option<Offset> {
+        match ProducerState::check(self.producers.get(&claim.producer.id), claim, span) {
+            Check::Duplicate { base } => Some(base),
+            _ => None,
+        }
+    }
+
+    fn append_claimed(&mut self, claim: Sequence, batch: &Batch, at: Placed) -> Verdict {
+        let (base, append_time) = self.take_offsets(batch, at);
+        self.producers.entry(claim.producer.id).or_default().record(claim, batch, base, at.append_time);
+        Verdict::Appended { base, append_time }
+    }
+
+    fn append_held(&mut self, producer_id: i64, held: &Held, term: u64) -> Verdict {
+        let producer = Producer { id: producer_id, epoch: held.epoch };
+        let claim = Sequence { producer, base: held.base_sequence };
+        let batch =
+            Batch { len: held.len, span: held.span, max_timestamp: held.max_timestamp, sequence: Some(claim) };
+        let at = Placed {
+            object: held.object_id(),
+            batch_index: held.batch_index,
+            start: held.start,
+            term,
+            append_time: held.append_time,
+        };
+        self.append_claimed(claim, &batch, at)
+    }
+
+    /// Appends held batches for as long as one is no longer ahead. Bounded: each turn takes one of at most five.
+    fn release_ready(&mut self, producer_id: i64, term: u64, released: &mut Vec<Released>) {
+        loop {
+            let Some(state) = self.producers.get(&producer_id) else { return };
+            let ready = state.held.iter().enumerate().find_map(|(i, h)| {
+                let producer = Producer { id: producer_id, epoch: h.epoch };
+                match ProducerState::check(Some(state), Sequence { producer, base: h.base_sequence }, h.span) {
+                    Check::Ahead => None,
+                    check => Some((i, check)),
+                }
+            });
+            let Some((i, check)) = ready else { return };
+            let state = self.producers.get_mut(&producer_id).expect("found above");
+            let held = state.held.remove(i);
+            let verdict = match check {
+                Check::Append => self.append_held(producer_id, &held, term),
+                Check::Duplicate { base } => Verdict::Duplicate { base },
+                Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
+                Check::Behind => Verdict::Refused(Refusal::DuplicateSequence),
+                Check::OutOfOrder | Check::Ahead => Verdict::Refused(Refusal::OutOfOrderSequence),
+            };
+            released.push(Released::of(&held, verdict));
+        }
+    }
+
+    /// The one place where offsets are given out. Byte-adjacent batches of one object and epoch share a pointer.
+    fn take_offsets(&mut self, batch: &Batch, at: Placed) -> (Offset, Option<Timestamp>) {
+        let base = self.high_watermark;
+        let end = base + Offset::from(batch.span);
+        let leader_epoch = self.leader_epoch(at.term);
+        self.last_append_time = self.last_append_time.max(at.append_time);
+        let append_time = self.append_time.then_some(self.last_append_time);
+        let max_timestamp = append_time.unwrap_or(batch.max_timestamp);
+        if self.epochs.last().is_none_or(|(epoch, _)| *epoch < leader_epoch) {
+            self.epochs.push((leader_epoch, base));
+        }
+        let pointer = BatchPointer {
+            base,
+            last: end - 1,
+            leader_epoch,
+            object: at.object,
+            start: at.start,
+            len: batch.len.into(),
+            max_timestamp,
+            max_timestamp_so_far: max_timestamp,
+            append_time,
+        };
+        if !self.pointers.extend_last(&pointer) {
+            self.pointers.push(pointer);
+        }
+        self.high_watermark = end;
+        (base, append_time)
+    }
+}

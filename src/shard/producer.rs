@@ -1,0 +1,171 @@
+//! What a partition remembers of one idempotent producer, and the verdict on its next batch.
+//!
+//! The rules are Kafka's (`ProducerAppendInfo.checkSequence`, KIP-98), with one addition: a batch that arrives ahead
+//! of its predecessor is *held*, because here the two may come through different brokers.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::shard::entry::{Batch, Sequence, sequence_after, sequence_distance};
+use crate::types::{ObjectId, Offset, Timestamp};
+
+/// Kafka remembers five batches: the most that a client may have in flight.
+pub const RECENT_BATCHES_MAX: usize = 5;
+pub const HELD_BATCHES_MAX: usize = 5;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProducerState {
+    pub epoch: i16,
+    pub recent: VecDeque<Recent>,
+    pub held: Vec<Held>,
+    pub last_time: Timestamp,
+}
+
+/// An appended batch: enough to answer its retry with the offset it got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recent {
+    pub base_sequence: i32,
+    pub span: u32,
+    pub base: Offset,
+}
+
+/// A batch whose predecessor has not come yet. Its bytes are durable; it has no offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub object: (i32, u64, u64, u16),
+    /// Position of the batch in its object's list for this shard.
+    pub batch_index: u32,
+    pub start: u64,
+    pub len: u32,
+    pub span: u32,
+    pub max_timestamp: Timestamp,
+    pub epoch: i16,
+    pub base_sequence: i32,
+    pub append_time: Timestamp,
+}
+
+impl Held {
+    pub fn object_id(&self) -> ObjectId {
+        let (broker, epoch, sequence, attempt) = self.object;
+        ObjectId { broker, epoch, sequence, attempt }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    Append,
+    Duplicate { base: Offset },
+    /// Predecessors are missing: they may still be on their way.
+    Ahead,
+    StaleEpoch,
+    /// Older than anything remembered (Kafka: DUPLICATE_SEQUENCE_NUMBER).
+    Behind,
+    /// Overlaps what was appended in a way that no retry does.
+    OutOfOrder,
+}
+
+impl ProducerState {
+    /// The verdict on a batch with this claim. `None` as state: the producer is unknown here.
+    pub fn check(state: Option<&ProducerState>, claim: Sequence, span: u32) -> Check {
+        let Some(state) = state.filter(|s| !s.recent.is_empty()) else {
+            return if claim.base == 0 { Check::Append } else { Check::Ahead };
+        };
+        if claim.producer.epoch < state.epoch {
+            return Check::StaleEpoch;
+        }
+        if claim.producer.epoch > state.epoch {
+            return if claim.base == 0 { Check::Append } else { Check::Ahead };
+        }
+        if let Some(same) = state.recent.iter().find(|r| r.base_sequence == claim.base && r.span == span) {
+            return Check::Duplicate { base: same.base };
+        }
+        match sequence_distance(state.expected(), claim.base) {
+            0 => Check::Append,
+            1.. => Check::Ahead,
+            behind if behind + i64::from(span) <= 0 => Check::Behind,
+            _ => Check::OutOfOrder,
+        }
+    }
+
+    fn expected(&self) -> i32 {
+        self.recent.back().map_or(0, |last| sequence_after(last.base_sequence, last.span))
+    }
+
+    pub(super) fn record(&mut self, claim: Sequence, batch: &Batch, base: Offset, time: Timestamp) {
+        if claim.producer.epoch != self.epoch {
+            self.epoch = claim.producer.epoch;
+            self.recent.clear();
+        }
+        if self.recent.len() == RECENT_BATCHES_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Recent { base_sequence: claim.base, span: batch.span, base });
+        self.last_time = self.last_time.max(time);
+    }
+
+    /// False when there is no room: five batches ahead is more than a client may send.
+    pub(super) fn hold(&mut self, held: Held) -> bool {
+        if self.held.len() >= HELD_BATCHES_MAX {
+            return false;
+        }
+        self.last_time = self.last_time.max(held.append_time);
+        self.held.push(held);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Producer;
+
+    fn claim(epoch: i16, base: i32) -> Sequence {
+        Sequence { producer: Producer { id: 7, epoch }, base }
+    }
+
+    fn batch(span: u32) -> Batch {
+        Batch { len: 100, span, max_timestamp: 0, sequence: None }
+    }
+
+    fn appended(epoch: i16, spans: &[(i32, u32)]) -> ProducerState {
+        let mut state = ProducerState::default();
+        for (i, (base, span)) in spans.iter().enumerate() {
+            state.record(claim(epoch, *base), &batch(*span), 100 * i as i64, 0);
+        }
+        state
+    }
+
+    #[test]
+    fn unknown_producer_starts_at_zero_or_waits() {
+        assert_eq!(ProducerState::check(None, claim(0, 0), 1), Check::Append);
+        assert_eq!(ProducerState::check(None, claim(0, 9), 1), Check::Ahead);
+    }
+
+    #[test]
+    fn retry_of_any_of_the_last_five_gets_its_offset() {
+        let state = appended(0, &[(0, 10), (10, 10), (20, 10), (30, 10), (40, 10), (50, 10)]);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 10), 10), Check::Duplicate { base: 100 });
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 50), 10), Check::Duplicate { base: 500 });
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 0), 10), Check::Behind);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 60), 5), Check::Append);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 61), 5), Check::Ahead);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 55), 10), Check::OutOfOrder);
+    }
+
+    #[test]
+    fn epochs_fence_and_restart_at_zero() {
+        let state = appended(3, &[(0, 10)]);
+        assert_eq!(ProducerState::check(Some(&state), claim(2, 10), 1), Check::StaleEpoch);
+        assert_eq!(ProducerState::check(Some(&state), claim(4, 0), 1), Check::Append);
+        assert_eq!(ProducerState::check(Some(&state), claim(4, 10), 1), Check::Ahead);
+    }
+
+    #[test]
+    fn sequences_wrap_to_zero() {
+        let state = appended(0, &[(i32::MAX - 1, 2)]);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 0), 4), Check::Append);
+        let state = appended(0, &[(i32::MAX - 1, 4)]);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 2), 4), Check::Append);
+    }
+}

@@ -1,0 +1,45 @@
+//! Makes objects of sealed buffers, puts them into the store, and hands them on in order.
+//!
+//! - **In**: [`Sealed`] buffers, in order.
+//! - **Out**: one durable object each, its bytes in the cache, its pointers on their way to the shards.
+//! - **Promises**: pointers leave only after the store acknowledged the object (a [`Durable`] is asked for); uploads
+//!   overlap, but objects are handed on in the order of their sequences; a sequence is never used for two contents.
+//! - **Never does**: delete; name an object whose upload failed (it stays an orphan for the sweep).
+//! - **Limits**: [`UPLOADS_MAX`] at once, [`OBJECTS_IN_FLIGHT_MAX`] between upload and verdict.
+//!
+//! ```text
+//! seal ─▶ assemble (the one copy) ─▶ PUT ─▶ cache ─▶ commit (per shard) ─▶ verdict per batch
+//! ```
+
+mod assemble;
+mod poison;
+mod uploader;
+
+pub use poison::Poison;
+pub use uploader::{Counters, Sealed, Settings, Uploader};
+
+use crate::batch::ValidBatch;
+use crate::commit::Reply;
+use crate::shard::{Sequence, Slot};
+use crate::types::{Partition, ShardId};
+
+/// Uploads at once.
+pub const UPLOADS_MAX: usize = 16;
+
+/// Objects between the start of their upload and their last verdict: fewer than a shard remembers.
+pub const OBJECTS_IN_FLIGHT_MAX: usize = 64;
+
+/// One batch on its way, with somebody waiting for its verdict.
+pub struct Pending {
+    pub shard: ShardId,
+    pub slot: Slot,
+    pub partition: Partition,
+    pub batch: ValidBatch,
+    pub reply: Reply,
+}
+
+/// The idempotent producer's claim, if the batch has one.
+pub fn claim_of(batch: &ValidBatch) -> Option<Sequence> {
+    let header = batch.header();
+    (header.producer.id >= 0).then_some(Sequence { producer: header.producer, base: header.base_sequence })
+}
