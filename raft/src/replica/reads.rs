@@ -78,7 +78,8 @@ impl Replica {
         let reached = async {
             tokio::select! {
                 biased;
-                reached = applied.wait_for(|at| at.index >= index) => reached.map(|_| ()).map_err(|_| WaitError::Stopped),
+                Ok(_) = applied.wait_for(|at| at.index >= index) => Ok(()),
+                // Also when the state machine is gone already: the reason is known once this is set.
                 _ = stopped.wait_for(Option::is_some) => Err(WaitError::Stopped),
             }
         };
