@@ -101,3 +101,7 @@ impl Offers {
         Ok(bytes)
     }
 }
+
+#[cfg(test)]
+#[path = "offers_test.rs"]
+mod tests;

@@ -253,3 +253,7 @@ fn parse_head(mut head: Bytes) -> Result<Head, Malformed> {
     codec::end(&head)?;
     Ok(parsed)
 }
+
+#[cfg(test)]
+#[path = "snapshot_test.rs"]
+mod tests;

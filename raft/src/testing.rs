@@ -70,6 +70,12 @@ impl MemoryStore {
     }
 }
 
+impl MemoryStore {
+    pub(crate) fn lose_all(&self) {
+        self.0.lock().unwrap().clear();
+    }
+}
+
 impl SnapshotStore for MemoryStore {
     fn put(
         &self,
