@@ -1,3 +1,6 @@
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
 use clap::Parser;
 use milepost::config::{Cli, Command, Config, LogFormat};
 use milepost::node::Node;
@@ -6,8 +9,18 @@ use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+async fn main() -> ExitCode {
+    match run(Cli::parse().command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("milepost: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Serve(args) => serve(Config::load(*args)?).await,
         Command::Inspect(what) => milepost::inspect::run(what).await,
         Command::Audit { bootstrap, store } => milepost::audit::run(bootstrap, store).await,
@@ -37,7 +50,10 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(EnvFilter::try_new(&config.log_filter)?);
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(EnvFilter::try_new(&config.log_filter)?);
     match config.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

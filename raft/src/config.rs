@@ -2,7 +2,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Error, NodeId};
+use openraft::SnapshotPolicy;
+
+use crate::{Error, GroupId, NodeId};
 
 /// Who this node is. Sent in every handshake and written into every log file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,5 +118,36 @@ impl Config {
             );
         }
         Ok(())
+    }
+
+    pub(crate) fn for_openraft(&self, group: GroupId) -> Result<openraft::Config, Error> {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let (heartbeat, election_min) = (millis(self.heartbeat), millis(self.election_min));
+        // openraft asks for heartbeat + suppression + one tick (13/64 of a heartbeat) below the shortest election.
+        let room = election_min.saturating_sub(heartbeat + heartbeat * 13 / 64 + 1);
+        let raft = openraft::Config {
+            cluster_name: format!("group-{group}"),
+            heartbeat_interval: heartbeat,
+            // Beats to a follower that has just acknowledged entries are left out.
+            heartbeat_min_interval: Some(heartbeat.min(room.saturating_sub(1))),
+            election_timeout_min: election_min,
+            election_timeout_max: millis(self.election_max),
+            enable_pre_vote: Some(true),
+            quorum_loss_probe_interval: Some(millis(self.election_max) * 4),
+            // A restarted leader must not go on in its old term: what depended on that term lived in memory.
+            enable_leader_restore: Some(false),
+            max_payload_entries: 1_024,
+            snapshot_policy: SnapshotPolicy::Never,
+            max_in_snapshot_log_to_keep: self.kept_entries,
+            purge_batch_size: (self.kept_entries / 8).clamp(1, 256),
+            replication_lag_threshold: self.caught_up_entries,
+            install_snapshot_timeout: millis(self.install_timeout),
+            api_channel_size: Some(4_096),
+            broadcast_submitted_on_append: Some(true),
+            backoff: "50ms 100ms 200ms 500ms".into(),
+            ..openraft::Config::default()
+        };
+        raft.validate()
+            .map_err(|why| Error::Config(why.to_string()))
     }
 }

@@ -23,6 +23,7 @@
 mod apply;
 mod codec;
 mod config;
+mod data_dir;
 mod error;
 mod group;
 pub mod inspect;

@@ -1,21 +1,18 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use openraft::SnapshotPolicy;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::apply::{Applier, Typed};
-use crate::log::disk::FileDisk;
-use crate::log::{GroupLog, GroupState, Log, LogConfig, recover};
+use crate::data_dir::open_data_dir;
+use crate::log::{GroupLog, GroupState, Log};
 use crate::network::GroupNetwork;
 use crate::offers::Offers;
 use crate::replica::{Parts, Replica, purged_position};
@@ -24,7 +21,8 @@ use crate::snapshot::{Newest, SnapshotDir};
 use crate::transport::{Lane, Limits, PeerTraffic, Peers, Traffic, listen};
 use crate::types::{Raft, position};
 use crate::{
-    CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service, SnapshotStore, StateMachine,
+    CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service,
+    SnapshotStore, StateMachine,
 };
 
 /// One node: its log, its listener and the groups opened on it. A cheap clone.
@@ -70,19 +68,31 @@ impl Node {
         service: Arc<dyn Service>,
     ) -> Result<Node, Error> {
         config.validate()?;
-        if identity.node_id == 0 || identity.cluster_id.is_empty() || identity.cluster_id.len() > 255 {
-            return Err(Error::Config("a node needs an id other than 0 and a cluster id of 1 to 255 bytes".into()));
+        if identity.node_id == 0
+            || identity.cluster_id.is_empty()
+            || identity.cluster_id.len() > 255
+        {
+            return Err(Error::Config(
+                "a node needs an id other than 0 and a cluster id of 1 to 255 bytes".into(),
+            ));
         }
         let (config, identity) = (Arc::new(config), Arc::new(identity));
         let opening = (config.clone(), identity.clone());
-        let opened = tokio::task::spawn_blocking(move || open_disk(&opening.0, &opening.1)).await;
+        let opened =
+            tokio::task::spawn_blocking(move || open_data_dir(&opening.0, &opening.1)).await;
         let (log, snapshot_dir, groups) =
             opened.map_err(|why| Error::Stopped(format!("opening the log panicked: {why}")))??;
         let limits = Limits::of(&config);
         let traffic = Traffic::default();
         let serve = Arc::new(Serve::new(service));
         let what = format!("listening on {}", config.listen);
-        let listener = listen(config.listen, identity.clone(), limits, traffic.clone(), serve.clone());
+        let listener = listen(
+            config.listen,
+            identity.clone(),
+            limits,
+            traffic.clone(),
+            serve.clone(),
+        );
         let (listen_addr, accepting) = listener.await.map_err(Error::io(what))?;
         let listening = tokio::spawn(accepting).abort_handle();
         let inner = Inner {
@@ -100,7 +110,9 @@ impl Node {
             listening,
             sessions: Arc::default(),
         };
-        Ok(Node { inner: Arc::new(inner) })
+        Ok(Node {
+            inner: Arc::new(inner),
+        })
     }
 
     /// The real address, also when port 0 was asked for.
@@ -111,7 +123,11 @@ impl Node {
     /// What other nodes should dial.
     pub fn advertised(&self) -> String {
         let advertise = &self.inner.config.advertise;
-        if advertise.is_empty() { self.inner.listen_addr.to_string() } else { advertise.clone() }
+        if advertise.is_empty() {
+            self.inner.listen_addr.to_string()
+        } else {
+            advertise.clone()
+        }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -131,7 +147,13 @@ impl Node {
     pub fn groups_on_disk(&self) -> Vec<GroupId> {
         let unopened = lock(&self.inner.unopened);
         let opened = lock(&self.inner.opened);
-        unopened.keys().chain(opened.iter()).copied().collect::<BTreeSet<_>>().into_iter().collect()
+        unopened
+            .keys()
+            .chain(opened.iter())
+            .copied()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// Restores the newest local snapshot, then the log. Also for a group with nothing on disk: it then waits to be
@@ -140,17 +162,28 @@ impl Node {
     /// # Errors
     /// [`Error::AlreadyOpen`]; [`Error::Damaged`] when snapshot and log do not fit; [`Error::Stopped`] when the state
     /// machine refuses what it is given.
-    pub async fn open_group<S: StateMachine>(&self, id: GroupId, machine: Arc<S>) -> Result<Group<S>, Error> {
+    pub async fn open_group<S: StateMachine>(
+        &self,
+        id: GroupId,
+        machine: Arc<S>,
+    ) -> Result<Group<S>, Error> {
         if !lock(&self.inner.opened).insert(id) {
             return Err(Error::AlreadyOpen(id));
         }
         let erased = Arc::new(Typed(machine.clone()));
-        let state = lock(&self.inner.unopened).get(&id).cloned().unwrap_or_default();
+        let state = lock(&self.inner.unopened)
+            .get(&id)
+            .cloned()
+            .unwrap_or_default();
         let log = GroupLog::new(id, self.inner.log.clone(), state);
         match self.open_erased(id, log, erased).await {
             Ok(replica) => {
                 lock(&self.inner.unopened).remove(&id);
-                Ok(Group::new(replica, machine, self.inner.config.body_bytes_max))
+                Ok(Group::new(
+                    replica,
+                    machine,
+                    self.inner.config.body_bytes_max,
+                ))
             }
             Err(why) => {
                 lock(&self.inner.opened).remove(&id);
@@ -169,7 +202,8 @@ impl Node {
         let newest = Newest::default();
         let (dir, loading) = (inner.snapshots.clone(), newest.clone());
         let loaded = tokio::task::spawn_blocking(move || dir.newest(group)).await;
-        let loaded = loaded.map_err(|why| Error::Stopped(format!("reading a snapshot panicked: {why}")))??;
+        let loaded = loaded
+            .map_err(|why| Error::Stopped(format!("reading a snapshot panicked: {why}")))??;
         let snapshot_at = loaded.as_ref().and_then(|(file, _)| file.meta.last_log_id);
         if let Some(purged) = purged_position(&log)
             && snapshot_at.as_ref().map(position) < Some(purged)
@@ -177,14 +211,22 @@ impl Node {
             return Err(Error::Damaged {
                 file: inner.config.data_dir.join("snapshots"),
                 position: 0,
-                why: format!("group {group}: the log begins after {purged:?}, but there is no snapshot up to there"),
+                why: format!(
+                    "group {group}: the log begins after {purged:?}, but there is no snapshot up to there"
+                ),
             });
         }
         if let Some((file, _)) = loaded {
             loading.set(Arc::new(file));
         }
         let (progress, applied) = watch::channel(LogPosition::default());
-        let applier = Applier::new(group, machine, inner.snapshots.clone(), newest.clone(), progress);
+        let applier = Applier::new(
+            group,
+            machine,
+            inner.snapshots.clone(),
+            newest.clone(),
+            progress,
+        );
         let offers = Arc::new(Offers::new(inner.store.clone()));
         let reads_waiting = Arc::new(AtomicUsize::new(0));
         let network = GroupNetwork {
@@ -196,8 +238,15 @@ impl Node {
             append_timeout: inner.config.progress_timeout * 5,
             install_timeout: inner.config.install_timeout,
         };
-        let raft_config = Arc::new(raft_config(&inner.config, group)?);
-        let built = Raft::build(inner.identity.node_id, raft_config, network, log.clone(), applier).await;
+        let raft_config = Arc::new(inner.config.for_openraft(group)?);
+        let built = Raft::build(
+            inner.identity.node_id,
+            raft_config,
+            network,
+            log.clone(),
+            applier,
+        )
+        .await;
         let raft = built.map_err(|why| Error::Stopped(why.to_string()))?;
         let parts = Parts {
             group,
@@ -231,10 +280,15 @@ impl Node {
             }
             None => {
                 let log = GroupLog::new(id, self.inner.log.clone(), GroupState::default());
-                log.remove().await.map_err(Error::io("removing a group from the log"))?;
+                log.remove()
+                    .await
+                    .map_err(Error::io("removing a group from the log"))?;
                 let dir = self.inner.snapshots.clone();
                 let removed = tokio::task::spawn_blocking(move || dir.remove_group(id)).await;
-                removed.map_err(std::io::Error::other).flatten().map_err(Error::io("removing snapshots"))?;
+                removed
+                    .map_err(std::io::Error::other)
+                    .flatten()
+                    .map_err(Error::io("removing snapshots"))?;
             }
         }
         lock(&self.inner.unopened).remove(&id);
@@ -246,10 +300,18 @@ impl Node {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn call(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
+    pub async fn call(
+        &self,
+        to: NodeId,
+        kind: u8,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<Bytes, CallError> {
         let inner = &self.inner;
         if kind >= crate::transport::FIRST_RAFT_KIND || body.len() > inner.config.body_bytes_max {
-            return Err(CallError::Unreachable("kind or length of the request is not allowed".into()));
+            return Err(CallError::Unreachable(
+                "kind or length of the request is not allowed".into(),
+            ));
         }
         if to == inner.identity.node_id {
             let answer = tokio::spawn(inner.serve.service().call(to, kind, body));
@@ -261,10 +323,13 @@ impl Node {
         }
         let deadline = tokio::time::Instant::now() + within;
         let connecting = inner.peers.connection(to, Lane::Application);
-        let connection =
-            timeout(within, connecting).await.map_err(|_| CallError::Unreachable("no connection in time".into()))??;
+        let connection = timeout(within, connecting)
+            .await
+            .map_err(|_| CallError::Unreachable("no connection in time".into()))??;
         let mut request = connection.request(kind, body, false)?;
-        request.answer(deadline.saturating_duration_since(tokio::time::Instant::now())).await
+        request
+            .answer(deadline.saturating_duration_since(tokio::time::Instant::now()))
+            .await
     }
 
     /// Per peer and kind, since the start.
@@ -285,12 +350,20 @@ impl Node {
     pub async fn shutdown(&self) {
         let replicas = self.inner.serve.all();
         let leaving = join_all(replicas.iter().map(|replica| replica.leave()));
-        if timeout(self.inner.config.shutdown_timeout, leaving).await.is_err() {
+        if timeout(self.inner.config.shutdown_timeout, leaving)
+            .await
+            .is_err()
+        {
             tracing::warn!("groups did not leave in time");
-            join_all(replicas.iter().map(|replica| replica.stop("node is shut down"))).await;
+            join_all(
+                replicas
+                    .iter()
+                    .map(|replica| replica.stop("node is shut down")),
+            )
+            .await;
         }
         for replica in replicas {
-            self.inner.serve.remove(replica.group);
+            self.inner.serve.remove(replica.group());
         }
         self.inner.listening.abort();
         self.inner.peers.close_all();
@@ -314,67 +387,4 @@ impl Drop for Inner {
 pub struct LogSyncs {
     pub operations: u64,
     pub syncs: u64,
-}
-
-type OpenDisk = (Log, SnapshotDir, BTreeMap<GroupId, GroupState>);
-
-fn open_disk(config: &Config, identity: &Identity) -> Result<OpenDisk, Error> {
-    let lock = lock_dir(&config.data_dir)?;
-    let log_dir = config.data_dir.join("log");
-    let disk = FileDisk::open(&log_dir).map_err(Error::io(format!("opening {}", log_dir.display())))?;
-    let recovered = recover(&disk, identity)?;
-    let groups = recovered.groups.clone();
-    let log_config = LogConfig {
-        identity: identity.clone(),
-        segment_bytes: config.segment_bytes,
-        queue_bytes_max: config.log_queue_bytes_max,
-    };
-    let log = Log::start(Arc::new(disk), log_config, recovered, Box::new(lock))?;
-    let snapshot_dir = config.data_dir.join("snapshots");
-    let what = format!("opening {}", snapshot_dir.display());
-    let snapshots = SnapshotDir::open(&snapshot_dir).map_err(Error::io(what))?;
-    Ok((log, snapshots, groups))
-}
-
-/// The file is locked for as long as it is open.
-fn lock_dir(dir: &Path) -> Result<File, Error> {
-    let what = || format!("locking {}", dir.display());
-    std::fs::create_dir_all(dir).map_err(Error::io(what()))?;
-    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock"));
-    let file = file.map_err(Error::io(what()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked(dir.to_owned())),
-        Err(TryLockError::Error(why)) => Err(Error::io(what())(why)),
-    }
-}
-
-fn raft_config(config: &Config, group: GroupId) -> Result<openraft::Config, Error> {
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let (heartbeat, election_min) = (millis(config.heartbeat), millis(config.election_min));
-    // openraft asks for heartbeat + suppression + one tick (13/64 of a heartbeat) below the shortest election.
-    let room = election_min.saturating_sub(heartbeat + heartbeat * 13 / 64 + 1);
-    let raft = openraft::Config {
-        cluster_name: format!("group-{group}"),
-        heartbeat_interval: heartbeat,
-        // Beats to a follower that has just acknowledged entries are left out.
-        heartbeat_min_interval: Some(heartbeat.min(room.saturating_sub(1))),
-        election_timeout_min: election_min,
-        election_timeout_max: millis(config.election_max),
-        enable_pre_vote: Some(true),
-        quorum_loss_probe_interval: Some(millis(config.election_max) * 4),
-        // A restarted leader must not go on in its old term: what depended on that term lived in memory.
-        enable_leader_restore: Some(false),
-        max_payload_entries: 1_024,
-        snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: config.kept_entries,
-        purge_batch_size: (config.kept_entries / 8).clamp(1, 256),
-        replication_lag_threshold: config.caught_up_entries,
-        install_snapshot_timeout: millis(config.install_timeout),
-        api_channel_size: Some(4_096),
-        broadcast_submitted_on_append: Some(true),
-        backoff: "50ms 100ms 200ms 500ms".into(),
-        ..openraft::Config::default()
-    };
-    raft.validate().map_err(|why| Error::Config(why.to_string()))
 }

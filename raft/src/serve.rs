@@ -25,7 +25,10 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn new(service: Arc<dyn Service>) -> Self {
-        Serve { service, replicas: RwLock::default() }
+        Serve {
+            service,
+            replicas: RwLock::default(),
+        }
     }
 
     pub(crate) fn service(&self) -> &Arc<dyn Service> {
@@ -33,19 +36,34 @@ impl Serve {
     }
 
     pub(crate) fn replica(&self, group: GroupId) -> Option<Arc<Replica>> {
-        self.replicas.read().unwrap_or_else(PoisonError::into_inner).get(&group).cloned()
+        self.replicas
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&group)
+            .cloned()
     }
 
     pub(crate) fn insert(&self, group: GroupId, replica: Arc<Replica>) {
-        self.replicas.write().unwrap_or_else(PoisonError::into_inner).insert(group, replica);
+        self.replicas
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(group, replica);
     }
 
     pub(crate) fn remove(&self, group: GroupId) -> Option<Arc<Replica>> {
-        self.replicas.write().unwrap_or_else(PoisonError::into_inner).remove(&group)
+        self.replicas
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&group)
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Replica>> {
-        self.replicas.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.replicas
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 }
 
@@ -65,7 +83,12 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) fn new(serve: Arc<Serve>, from: NodeId, requests_max: usize) -> Self {
-        Requests { serve, from, slots: Arc::new(Semaphore::new(requests_max)), streams: HashMap::new() }
+        Requests {
+            serve,
+            from,
+            slots: Arc::new(Semaphore::new(requests_max)),
+            streams: HashMap::new(),
+        }
     }
 
     /// Never waits: what cannot be taken is refused.
@@ -89,9 +112,10 @@ impl Requests {
         spawn_with(slot, async move {
             let answer = match messages::take_group(&mut body) {
                 Ok(group) => match serve.replica(group) {
-                    Some(replica) => {
-                        replica.answer(kind, body).await.unwrap_or_else(|why| messages::failed(&why.to_string()))
-                    }
+                    Some(replica) => replica
+                        .answer(kind, body)
+                        .await
+                        .unwrap_or_else(|why| messages::failed(&why.to_string())),
                     None => messages::no_group(),
                 },
                 Err(why) => messages::failed(&why.to_string()),
@@ -139,7 +163,9 @@ fn spawn_with(slot: OwnedSemaphorePermit, work: impl Future<Output = ()> + Send 
 async fn run_appends(replica: Arc<Replica>, mut requests: mpsc::Receiver<(AppendRequest, Reply)>) {
     let (feed, fed) = mpsc::channel(APPENDS_QUEUED_MAX);
     let raft: &Raft = replica.raft();
-    let fed = futures::stream::unfold(fed, |mut fed| async { fed.recv().await.map(|request| (request, fed)) });
+    let fed = futures::stream::unfold(fed, |mut fed| async {
+        fed.recv().await.map(|request| (request, fed))
+    });
     let mut results = std::pin::pin!(raft.stream_append(fed));
     let mut replies = std::collections::VecDeque::new();
     loop {

@@ -69,6 +69,8 @@ pub struct Settings {
     /// What topics inherit from this broker.
     pub topic_defaults: Defaults,
     pub zones: Zones,
+    /// URL of the object store, which never holds credentials.
+    pub store: String,
 }
 
 impl From<&Config> for Settings {
@@ -79,6 +81,7 @@ impl From<&Config> for Settings {
             default_replication_factor: config.default_replication_factor,
             topic_defaults: Defaults::new(config.message_max_bytes),
             zones: Zones { cidrs: config.zone_cidrs.clone(), aliases: Default::default() },
+            store: config.store.to_string(),
         }
     }
 }

@@ -57,5 +57,6 @@ pub fn settings() -> Settings {
         default_replication_factor: -1,
         topic_defaults: Defaults::default(),
         zones: Zones::default(),
+        store: "memory://".into(),
     }
 }

@@ -11,6 +11,9 @@ const MIB: usize = 1024 * 1024;
 const REQUEST_OVERHEAD_BYTES: usize = 1024;
 
 /// Fills in the defaults, then refuses what cannot work.
+/// Raft's own steps are of interest to its developers.
+const LOG_FILTER: &str = "info,openraft=warn";
+
 pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     let size = |setting: Option<Size>, default: usize| setting.map_or(default, |size| size.0);
     let listen = settings.listen.unwrap_or_else(|| local(9092));
@@ -54,7 +57,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
             .map_or(Duration::from_secs(600), |span| span.0),
         metrics_listen: settings.metrics_listen,
         zone_cidrs: settings.zone_cidrs.unwrap_or_default(),
-        log_filter: settings.log_filter.unwrap_or_else(|| "info".to_owned()),
+        log_filter: settings.log_filter.unwrap_or_else(|| LOG_FILTER.to_owned()),
         log_format: settings.log_format.unwrap_or(LogFormat::Text),
         ignored_environment: Vec::new(),
     };

@@ -68,7 +68,8 @@ impl Fetch {
                     .with_error_code(error.code())
                     .with_offset(answer.offset)
                     .with_timestamp(answer.timestamp)
-                    .with_leader_epoch(answer.epoch)
+                    // The field came with version 4 (KIP-320).
+                    .with_leader_epoch(if version >= 4 { answer.epoch } else { -1 })
             });
             let partitions = join_all(partitions).await;
             ListOffsetsTopicResponse::default().with_name(topic.name).with_partitions(partitions)

@@ -54,6 +54,7 @@ pub struct Node {
     serving: JoinHandle<()>,
     uploading: JoinHandle<()>,
     background: Vec<JoinHandle<()>>,
+    console: Option<JoinHandle<()>>,
 }
 
 impl Node {
@@ -110,7 +111,7 @@ impl Node {
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
-        let mut background = vec![
+        let background = vec![
             tokio::spawn(cluster::control(cluster.clone())),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
         ];
@@ -158,15 +159,18 @@ impl Node {
             ..Limits::default()
         };
         let server = Server::new(Arc::new(Rooms { produce, fetch, admin }), limits);
-        if let Some(metrics_listen) = &config.metrics_listen {
-            let listener = listen("metrics_listen", metrics_listen).await?;
-            let sources = Sources { cluster: cluster.clone(), shards, cache, uploads, server: server.clone() };
-            background.push(tokio::spawn(console::serve(listener, sources)));
-        }
+        let console = match &config.metrics_listen {
+            Some(address) => {
+                let listener = listen("metrics_listen", address).await?;
+                let sources = Sources { cluster: cluster.clone(), shards, cache, uploads, server: server.clone() };
+                Some(tokio::spawn(console::serve(listener, sources)))
+            }
+            None => None,
+        };
         let (stop, stopping) = watch::channel(false);
         let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
         info!(%address, "clients are served");
-        Ok(Node { address, cluster, stop, serving, uploading, background })
+        Ok(Node { address, cluster, stop, serving, uploading, background, console })
     }
 
     /// Where clients are served: the real port when 0 was asked for.
@@ -179,9 +183,13 @@ impl Node {
     pub async fn shut_down(self) {
         self.say_goodbye().await;
         let _ = self.stop.send(true);
-        // Ends when pending answers are written; the last handle on ingest goes with the server, and with ingest the
-        // uploader when everything is handed on.
+        // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
+        // ingest, and with ingest the uploader, when everything is handed on.
         let _ = self.serving.await;
+        if let Some(console) = self.console {
+            console.abort();
+            let _ = console.await;
+        }
         let _ = timeout(PUT_TIMEOUT, self.uploading).await;
         self.background.iter().for_each(JoinHandle::abort);
         self.cluster.node().shutdown().await;

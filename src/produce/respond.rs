@@ -16,11 +16,12 @@ pub(super) struct PartitionAnswer {
     pub base_offset: Offset,
     /// Set where the topic stamps records on append.
     pub append_time: Option<Timestamp>,
+    pub log_start_offset: Offset,
 }
 
 impl PartitionAnswer {
     pub fn failed(index: i32, error: ErrorCode) -> Self {
-        PartitionAnswer { index, error, base_offset: -1, append_time: None }
+        PartitionAnswer { index, error, base_offset: -1, append_time: None, log_start_offset: -1 }
     }
 }
 
@@ -32,7 +33,7 @@ pub(super) fn first_error(topics: &[TopicAnswer]) -> Option<ErrorCode> {
 pub(super) fn encode(version: i16, topics: Vec<TopicAnswer>) -> Result<Segments, protocol::Error> {
     let responses = topics.into_iter().map(|TopicAnswer { topic, partitions }| {
         let response = TopicProduceResponse::default()
-            .with_partition_responses(partitions.into_iter().map(partition).collect());
+            .with_partition_responses(partitions.into_iter().map(|answer| partition(version, answer)).collect());
         match topic {
             TopicRef::Name(name) => response.with_name(TopicName(name)),
             TopicRef::Id(id) => response.with_topic_id(id.into()),
@@ -41,12 +42,43 @@ pub(super) fn encode(version: i16, topics: Vec<TopicAnswer>) -> Result<Segments,
     protocol::encode(version, &ProduceResponse::default().with_responses(responses.collect()))
 }
 
-fn partition(answer: PartitionAnswer) -> PartitionProduceResponse {
+fn partition(version: i16, answer: PartitionAnswer) -> PartitionProduceResponse {
     PartitionProduceResponse::default()
         .with_index(answer.index)
         .with_error_code(answer.error.code())
         .with_base_offset(answer.base_offset)
         .with_log_append_time_ms(answer.append_time.unwrap_or(-1))
-        .with_log_start_offset(if answer.error == ErrorCode::None { 0 } else { -1 })
+        // The field came with version 5 (KIP-107).
+        .with_log_start_offset(if version >= 5 { answer.log_start_offset } else { -1 })
         .with_error_message(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::StrBytes;
+
+    #[test]
+    fn every_version_can_carry_success_and_failure() {
+        for version in 3..=13 {
+            let topic = match version {
+                13 => TopicRef::Id(crate::types::TopicId::from_bytes([7; 16])),
+                _ => TopicRef::Name(StrBytes::from_static_str("t")),
+            };
+            let good = PartitionAnswer {
+                index: 0,
+                error: ErrorCode::None,
+                base_offset: 7,
+                append_time: Some(9),
+                log_start_offset: 3,
+            };
+            let bad = PartitionAnswer::failed(1, ErrorCode::NotEnoughReplicas);
+            let encoded = encode(version, vec![TopicAnswer { topic, partitions: vec![good, bad] }]).unwrap();
+            let body = bytes::Bytes::from(encoded.to_vec());
+            let response: ProduceResponse = protocol::decode(version, body).unwrap();
+            let partitions = &response.responses[0].partition_responses;
+            assert_eq!((partitions[0].base_offset, partitions[0].log_append_time_ms), (7, 9), "version {version}");
+            assert_eq!(partitions[1].error_code, ErrorCode::NotEnoughReplicas.code());
+        }
+    }
 }

@@ -12,11 +12,13 @@ use crate::produce::{Produce, error};
 use crate::protocol::produce::{ProducePartition, ProduceRequest};
 use crate::protocol::{ErrorCode, TopicRef};
 use crate::shard::Verdict;
-use crate::types::Partition;
+use crate::types::{Offset, Partition};
 use crate::upload::Pending;
 
 /// Zstandard came with Produce 7 (KIP-110).
 const ZSTD_VERSION: i16 = 7;
+/// Nothing advances the start of a log until retention does.
+const LOG_START_OFFSET: Offset = 0;
 /// Smallest wait for verdicts: a client that asks for none still wants to know.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
@@ -140,5 +142,5 @@ async fn verdict(index: i32, accepted: Result<Vec<Waiting>, ErrorCode>, deadline
         first.get_or_insert(appended);
     }
     let (base_offset, append_time) = first.unwrap_or((-1, None));
-    PartitionAnswer { index, error: ErrorCode::None, base_offset, append_time }
+    PartitionAnswer { index, error: ErrorCode::None, base_offset, append_time, log_start_offset: LOG_START_OFFSET }
 }

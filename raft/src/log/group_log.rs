@@ -72,7 +72,12 @@ impl GroupLog {
             bytes += payload_bytes(entry);
             bytes > bytes_max
         };
-        state.entries.range(..behind).rev().find(over).map(|entry| entry.log_id.index)
+        state
+            .entries
+            .range(..behind)
+            .rev()
+            .find(over)
+            .map(|entry| entry.log_id.index)
     }
 
     pub(crate) fn purged(&self) -> Option<LogId> {
@@ -84,7 +89,12 @@ impl GroupLog {
         let mut encoded = Vec::new();
         self.state().encode_commit(self.group, &mut encoded);
         if !encoded.is_empty() {
-            self.log.submit_now(Op { group: self.group, change: Change::Note, encoded, done: None });
+            self.log.submit_now(Op {
+                group: self.group,
+                change: Change::Note,
+                encoded,
+                done: None,
+            });
         }
     }
 
@@ -106,8 +116,17 @@ impl GroupLog {
         let (done, durable) = oneshot::channel();
         // The caller may be gone; the record is durable all the same.
         let done = Box::new(move |result| drop(done.send(result)));
-        self.log.submit(Op { group: self.group, change, encoded, done: Some(done) }).await;
-        durable.await.map_err(|_| io::Error::other("log writer is gone"))?
+        self.log
+            .submit(Op {
+                group: self.group,
+                change,
+                encoded,
+                done: Some(done),
+            })
+            .await;
+        durable
+            .await
+            .map_err(|_| io::Error::other("log writer is gone"))?
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -118,13 +137,18 @@ impl GroupLog {
 
 impl State {
     fn last(&self) -> Option<LogId> {
-        self.entries.back().map(|entry| entry.log_id).or(self.purged)
+        self.entries
+            .back()
+            .map(|entry| entry.log_id)
+            .or(self.purged)
     }
 
     /// Position in `entries` of the first entry at or behind `index`.
     fn offset(&self, index: u64) -> usize {
         let first = self.entries.front().map_or(0, |entry| entry.log_id.index);
-        usize::try_from(index.saturating_sub(first)).unwrap_or(usize::MAX).min(self.entries.len())
+        usize::try_from(index.saturating_sub(first))
+            .unwrap_or(usize::MAX)
+            .min(self.entries.len())
     }
 
     /// Commits ride along with appends: they need no sync of their own.
@@ -165,7 +189,12 @@ impl RaftLogReader<TypeConfig> for GroupLog {
             bytes += payload_bytes(entry) + 1;
             first || bytes <= READ_BYTES_MAX
         };
-        Ok(state.entries.range(start..end).take_while(within).cloned().collect())
+        Ok(state
+            .entries
+            .range(start..end)
+            .take_while(within)
+            .cloned()
+            .collect())
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
@@ -178,7 +207,10 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
 
     async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
         let state = self.state();
-        Ok(LogState { last_purged_log_id: state.purged, last_log_id: state.last() })
+        Ok(LogState {
+            last_purged_log_id: state.purged,
+            last_log_id: state.last(),
+        })
     }
 
     async fn get_log_reader(&mut self) -> Self {
@@ -211,11 +243,15 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
             for entry in entries {
                 let index = entry.log_id.index;
                 if state.last().is_some_and(|last| index > last.index + 1) {
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("append leaves a hole at {index}")));
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidInput,
+                        format!("append leaves a hole at {index}"),
+                    ));
                 }
                 let keep = state.offset(index);
                 state.entries.truncate(keep);
-                self.appended_bytes.fetch_add(payload_bytes(&entry), Ordering::Relaxed);
+                self.appended_bytes
+                    .fetch_add(payload_bytes(&entry), Ordering::Relaxed);
                 let record = Record::Entry(entry);
                 places.push((index, record.encode(self.group, &mut encoded)));
                 if let Record::Entry(entry) = record {
@@ -225,7 +261,14 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
             state.encode_commit(self.group, &mut encoded);
         }
         let done = Box::new(move |result| callback.io_completed(result));
-        self.log.submit(Op { group: self.group, change: Change::Entries(places), encoded, done: Some(done) }).await;
+        self.log
+            .submit(Op {
+                group: self.group,
+                change: Change::Entries(places),
+                encoded,
+                done: Some(done),
+            })
+            .await;
         Ok(())
     }
 
@@ -238,7 +281,12 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
         }
         let mut encoded = Vec::new();
         Record::TruncateAfter(last).encode(self.group, &mut encoded);
-        self.log.submit_now(Op { group: self.group, change: Change::TruncateFrom(from), encoded, done: None });
+        self.log.submit_now(Op {
+            group: self.group,
+            change: Change::TruncateFrom(from),
+            encoded,
+            done: None,
+        });
         Ok(())
     }
 
@@ -251,7 +299,12 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
         }
         let mut encoded = Vec::new();
         Record::Purge(upto).encode(self.group, &mut encoded);
-        self.log.submit_now(Op { group: self.group, change: Change::Purge(upto.index), encoded, done: None });
+        self.log.submit_now(Op {
+            group: self.group,
+            change: Change::Purge(upto.index),
+            encoded,
+            done: None,
+        });
         Ok(())
     }
 }

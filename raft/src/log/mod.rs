@@ -15,6 +15,7 @@
 //! **Never:** reads a segment while running except to copy it forward, or allocates file space ahead: sizes then grow
 //! only with data that has arrived, so a complete record with a wrong checksum is damage and not a torn write.
 
+mod copy_forward;
 pub(crate) mod disk;
 mod group_log;
 pub(crate) mod record;

@@ -53,17 +53,30 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
         if nth > 0 && sequences[nth - 1] + 1 != sequence {
             return Err(damaged(0, "the segment before this one is missing"));
         }
-        let file = Bytes::from(disk.read(&name).map_err(Error::io(format!("reading {}", disk.path(&name).display())))?);
+        let file = Bytes::from(
+            disk.read(&name)
+                .map_err(Error::io(format!("reading {}", disk.path(&name).display())))?,
+        );
         let mut at = match record::decode_segment_head(&file) {
-            SegmentHead::Valid { sequence: inside, node_id, cluster_id, bytes } => {
+            SegmentHead::Valid {
+                sequence: inside,
+                node_id,
+                cluster_id,
+                bytes,
+            } => {
                 check_identity(disk, identity, node_id, cluster_id)?;
                 if inside != sequence {
-                    return Err(damaged(6, "the segment carries another sequence number than its name"));
+                    return Err(damaged(
+                        6,
+                        "the segment carries another sequence number than its name",
+                    ));
                 }
                 bytes
             }
             // The head is synced before anything follows it.
-            SegmentHead::Torn if last && file.len() <= record::encode_segment_head(sequence, identity).len() => {
+            SegmentHead::Torn
+                if last && file.len() <= record::encode_segment_head(sequence, identity).len() =>
+            {
                 cut = Cut::Remove(sequence);
                 next_sequence = sequence;
                 continue;
@@ -74,14 +87,23 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
         segments.open(sequence, 0);
         loop {
             match record::step(&file, at as usize) {
-                Step::Record { group, record, bytes } => {
+                Step::Record {
+                    group,
+                    record,
+                    bytes,
+                } => {
                     let place = Place { sequence, bytes };
                     replay(&mut groups, group, record, place).map_err(|why| damaged(at, why))?;
                     at += bytes;
                 }
                 Step::End => break,
                 Step::Torn if last => break,
-                Step::Torn => return Err(damaged(at, "a closed segment ends in the middle of a record")),
+                Step::Torn => {
+                    return Err(damaged(
+                        at,
+                        "a closed segment ends in the middle of a record",
+                    ));
+                }
                 Step::Damaged(why) => return Err(damaged(at, why)),
             }
         }
@@ -96,13 +118,20 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
 }
 
 pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u64>, Error> {
-    let names = disk.list().map_err(Error::io(format!("listing {}", disk.path("").display())))?;
+    let names = disk
+        .list()
+        .map_err(Error::io(format!("listing {}", disk.path("").display())))?;
     let mut sequences: Vec<u64> = names.iter().filter_map(|name| sequence_of(name)).collect();
     sequences.sort_unstable();
     Ok(sequences)
 }
 
-fn check_identity(disk: &dyn Disk, wanted: &Identity, node_id: u64, cluster_id: String) -> Result<(), Error> {
+fn check_identity(
+    disk: &dyn Disk,
+    wanted: &Identity,
+    node_id: u64,
+    cluster_id: String,
+) -> Result<(), Error> {
     if node_id == wanted.node_id && cluster_id == wanted.cluster_id {
         return Ok(());
     }
@@ -132,7 +161,11 @@ fn replay(
         }
         Record::Kept(entry) => {
             let index = entry.log_id.index;
-            if state.entries.get(&index).is_some_and(|(old, _)| old.log_id != entry.log_id) {
+            if state
+                .entries
+                .get(&index)
+                .is_some_and(|(old, _)| old.log_id != entry.log_id)
+            {
                 return Err("a copied entry differs from the one it copies");
             }
             state.entries.insert(index, (entry, place));
@@ -187,7 +220,11 @@ fn finish(
         };
         groups.insert(group, state);
     }
-    Ok(Recovered { groups, segments, next_sequence })
+    Ok(Recovered {
+        groups,
+        segments,
+        next_sequence,
+    })
 }
 
 /// What is left to do on disk once everything was read without objection.

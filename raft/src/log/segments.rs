@@ -11,7 +11,11 @@ pub(crate) fn file_name(sequence: u64) -> String {
 
 pub(super) fn sequence_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
-    if digits.len() == 16 { u64::from_str_radix(digits, 16).ok() } else { None }
+    if digits.len() == 16 {
+        u64::from_str_radix(digits, 16).ok()
+    } else {
+        None
+    }
 }
 
 /// Where one living record is.
@@ -45,7 +49,13 @@ pub(super) struct Segments {
 
 impl Segments {
     pub(super) fn open(&mut self, sequence: u64, bytes: u64) {
-        self.segments.insert(sequence, Segment { bytes, ..Segment::default() });
+        self.segments.insert(
+            sequence,
+            Segment {
+                bytes,
+                ..Segment::default()
+            },
+        );
     }
 
     pub(super) fn grow(&mut self, sequence: u64, bytes: u64) {
@@ -53,7 +63,9 @@ impl Segments {
     }
 
     pub(super) fn bytes_of(&self, sequence: u64) -> u64 {
-        self.segments.get(&sequence).map_or(0, |segment| segment.bytes)
+        self.segments
+            .get(&sequence)
+            .map_or(0, |segment| segment.bytes)
     }
 
     pub(super) fn entry(&mut self, group: GroupId, index: u64, place: Place) {
@@ -68,7 +80,13 @@ impl Segments {
 
     /// An entry moves to another place; it must be alive.
     pub(super) fn kept(&mut self, group: GroupId, index: u64, place: Place) {
-        let Some(slot) = self.groups.get_mut(&group).and_then(|alive| alive.slot(index)) else { return };
+        let Some(slot) = self
+            .groups
+            .get_mut(&group)
+            .and_then(|alive| alive.slot(index))
+        else {
+            return;
+        };
         let old = std::mem::replace(slot, place);
         self.died(old);
         self.born(place);
@@ -80,16 +98,25 @@ impl Segments {
     }
 
     pub(super) fn truncate_from(&mut self, group: GroupId, index: u64) {
-        let Some(alive) = self.groups.get_mut(&group) else { return };
+        let Some(alive) = self.groups.get_mut(&group) else {
+            return;
+        };
         let keep = usize::try_from(index.saturating_sub(alive.first_index)).unwrap_or(usize::MAX);
-        let dead: Vec<Place> = alive.entries.drain(keep.min(alive.entries.len())..).collect();
+        let dead: Vec<Place> = alive
+            .entries
+            .drain(keep.min(alive.entries.len())..)
+            .collect();
         dead.into_iter().for_each(|place| self.died(place));
     }
 
     pub(super) fn purge(&mut self, group: GroupId, upto: u64, place: Place) {
         let alive = self.groups.entry(group).or_default();
-        let drop = usize::try_from((upto + 1).saturating_sub(alive.first_index)).unwrap_or(usize::MAX);
-        let dead: Vec<Place> = alive.entries.drain(..drop.min(alive.entries.len())).collect();
+        let drop =
+            usize::try_from((upto + 1).saturating_sub(alive.first_index)).unwrap_or(usize::MAX);
+        let dead: Vec<Place> = alive
+            .entries
+            .drain(..drop.min(alive.entries.len()))
+            .collect();
         alive.first_index = alive.first_index.max(upto + 1);
         let old = alive.purge.replace(place);
         dead.into_iter().for_each(|place| self.died(place));
@@ -97,8 +124,15 @@ impl Segments {
     }
 
     pub(super) fn remove(&mut self, group: GroupId) {
-        let Some(alive) = self.groups.remove(&group) else { return };
-        alive.entries.into_iter().chain(alive.vote).chain(alive.purge).for_each(|place| self.died(place));
+        let Some(alive) = self.groups.remove(&group) else {
+            return;
+        };
+        alive
+            .entries
+            .into_iter()
+            .chain(alive.vote)
+            .chain(alive.purge)
+            .for_each(|place| self.died(place));
     }
 
     /// The oldest segment, if it is not the one being written and nothing in it is alive.
@@ -112,7 +146,11 @@ impl Segments {
     pub(super) fn worth_copying(&self, segment_bytes: u64) -> Option<u64> {
         let (sequence, _) = self.segments.first_key_value()?;
         let total: u64 = self.segments.values().map(|segment| segment.bytes).sum();
-        let alive: u64 = self.segments.values().map(|segment| segment.alive_bytes).sum();
+        let alive: u64 = self
+            .segments
+            .values()
+            .map(|segment| segment.alive_bytes)
+            .sum();
         (self.segments.len() > 2 && total > 2 * alive + 2 * segment_bytes).then_some(*sequence)
     }
 
@@ -121,17 +159,30 @@ impl Segments {
     }
 
     pub(super) fn entry_is_in(&self, group: GroupId, index: u64, sequence: u64) -> bool {
-        let Some(alive) = self.groups.get(&group) else { return false };
-        let Some(at) = index.checked_sub(alive.first_index) else { return false };
-        usize::try_from(at).ok().and_then(|at| alive.entries.get(at)).is_some_and(|place| place.sequence == sequence)
+        let Some(alive) = self.groups.get(&group) else {
+            return false;
+        };
+        let Some(at) = index.checked_sub(alive.first_index) else {
+            return false;
+        };
+        usize::try_from(at)
+            .ok()
+            .and_then(|at| alive.entries.get(at))
+            .is_some_and(|place| place.sequence == sequence)
     }
 
     pub(super) fn vote_is_in(&self, group: GroupId, sequence: u64) -> bool {
-        self.groups.get(&group).and_then(|alive| alive.vote).is_some_and(|place| place.sequence == sequence)
+        self.groups
+            .get(&group)
+            .and_then(|alive| alive.vote)
+            .is_some_and(|place| place.sequence == sequence)
     }
 
     pub(super) fn purge_is_in(&self, group: GroupId, sequence: u64) -> bool {
-        self.groups.get(&group).and_then(|alive| alive.purge).is_some_and(|place| place.sequence == sequence)
+        self.groups
+            .get(&group)
+            .and_then(|alive| alive.purge)
+            .is_some_and(|place| place.sequence == sequence)
     }
 
     fn replaced(&mut self, old: Option<Place>, new: Place) {

@@ -1,24 +1,25 @@
 //! The one thread that writes: drain the queue, one write, one sync, then tell everybody.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::disk::{Disk, DiskFile};
-use super::record::{self, Record, SegmentHead, Step};
+use super::record;
 use super::recover::Recovered;
 use super::segments::{Place, Segments, file_name};
 use crate::{Error, GroupId, Identity};
 
+/// A segment with little more than its head is not closed, however small the limit.
+const SMALLEST_SEGMENT_BYTES: u64 = 512;
+
 /// One write is at most this long, unless a single record is longer.
-const WRITE_BYTES_MAX: usize = 4 << 20;
+pub(super) const WRITE_BYTES_MAX: usize = 4 << 20;
 
 pub(crate) struct LogConfig {
     pub(crate) identity: Identity,
@@ -86,7 +87,8 @@ impl Log {
         let mut segments = recovered.segments;
         let sequence = recovered.next_sequence;
         let what = format!("creating {}", disk.path(&file_name(sequence)).display());
-        let file = create(&*disk, &config.identity, sequence, &mut segments).map_err(Error::io(what))?;
+        let file =
+            create(&*disk, &config.identity, sequence, &mut segments).map_err(Error::io(what))?;
         let writer = Writer {
             disk,
             config,
@@ -102,8 +104,17 @@ impl Log {
             writer.run(&inbox);
             drop(guard);
         };
-        thread::Builder::new().name("raft-log".into()).spawn(run).map_err(Error::io("starting the log writer"))?;
-        Ok(Log { queue, permits, queue_bytes_max, poisoned, stats })
+        thread::Builder::new()
+            .name("raft-log".into())
+            .spawn(run)
+            .map_err(Error::io("starting the log writer"))?;
+        Ok(Log {
+            queue,
+            permits,
+            queue_bytes_max,
+            poisoned,
+            stats,
+        })
     }
 
     /// Waits for room in the queue, then enqueues.
@@ -122,7 +133,9 @@ impl Log {
     }
 
     fn send(&self, op: Op, permits: u32) {
-        if let Err(mpsc::SendError(Message::Op { op, .. })) = self.queue.send(Message::Op { op, permits }) {
+        if let Err(mpsc::SendError(Message::Op { op, .. })) =
+            self.queue.send(Message::Op { op, permits })
+        {
             refuse(op, &io::Error::other("log is closed"));
         }
     }
@@ -171,14 +184,14 @@ fn create(
     Ok(file)
 }
 
-struct Writer {
-    disk: Arc<dyn Disk>,
+pub(super) struct Writer {
+    pub(super) disk: Arc<dyn Disk>,
     config: LogConfig,
-    segments: Segments,
+    pub(super) segments: Segments,
     /// Of the segment being written.
-    sequence: u64,
-    file: Box<dyn DiskFile>,
-    unsynced: bool,
+    pub(super) sequence: u64,
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) unsynced: bool,
     poison: watch::Sender<Option<String>>,
     stats: Arc<LogStats>,
     permits: Arc<Semaphore>,
@@ -247,13 +260,17 @@ impl Writer {
             [op] => self.file.append(&op.encoded)?,
             _ => {
                 let mut joined = Vec::with_capacity(bytes);
-                batch.iter().for_each(|op| joined.extend_from_slice(&op.encoded));
+                batch
+                    .iter()
+                    .for_each(|op| joined.extend_from_slice(&op.encoded));
                 self.file.append(&joined)?;
             }
         }
         self.unsynced = true;
         self.segments.grow(self.sequence, bytes as u64);
-        self.stats.operations.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        self.stats
+            .operations
+            .fetch_add(batch.len() as u64, Ordering::Relaxed);
         if batch.iter().any(|op| op.done.is_some()) {
             self.sync()?;
         }
@@ -261,7 +278,7 @@ impl Writer {
         Ok(())
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.unsynced {
             self.file.sync()?;
             self.stats.syncs.fetch_add(1, Ordering::Relaxed);
@@ -272,23 +289,40 @@ impl Writer {
 
     /// Starts a new segment when `bytes` more would make this one too long. The old one is synced first: a segment
     /// that is not the last is whole.
-    fn roll_before(&mut self, bytes: u64) -> io::Result<()> {
+    pub(super) fn roll_before(&mut self, bytes: u64) -> io::Result<()> {
         let now = self.segments.bytes_of(self.sequence);
-        if now + bytes <= self.config.segment_bytes || now <= record::OVERHEAD_BYTES + SMALLEST_SEGMENT_BYTES {
+        if now + bytes <= self.config.segment_bytes
+            || now <= record::OVERHEAD_BYTES + SMALLEST_SEGMENT_BYTES
+        {
             return Ok(());
         }
         self.sync()?;
-        self.file = create(&*self.disk, &self.config.identity, self.sequence + 1, &mut self.segments)?;
+        self.file = create(
+            &*self.disk,
+            &self.config.identity,
+            self.sequence + 1,
+            &mut self.segments,
+        )?;
         self.sequence += 1;
         Ok(())
     }
 
     fn account(&mut self, op: &Op) {
-        let place = Place { sequence: self.sequence, bytes: op.encoded.len() as u64 };
+        let place = Place {
+            sequence: self.sequence,
+            bytes: op.encoded.len() as u64,
+        };
         match &op.change {
             Change::Entries(entries) => {
                 for (index, bytes) in entries {
-                    self.segments.entry(op.group, *index, Place { bytes: *bytes, ..place });
+                    self.segments.entry(
+                        op.group,
+                        *index,
+                        Place {
+                            bytes: *bytes,
+                            ..place
+                        },
+                    );
                 }
             }
             Change::Vote => self.segments.vote(op.group, place),
@@ -314,82 +348,4 @@ impl Writer {
         }
         Ok(())
     }
-
-    fn copy_forward(&mut self, sequence: u64) -> io::Result<()> {
-        let alive = self.alive_records(sequence)?;
-        let mut chunk = Vec::new();
-        let mut moved: Vec<(GroupId, Record, u64)> = Vec::new();
-        for (group, record) in alive {
-            let bytes = record.encode(group, &mut chunk);
-            moved.push((group, record, bytes));
-            if chunk.len() >= WRITE_BYTES_MAX {
-                self.write_copies(&mut chunk, &mut moved)?;
-            }
-        }
-        self.write_copies(&mut chunk, &mut moved)
-    }
-
-    fn write_copies(&mut self, chunk: &mut Vec<u8>, moved: &mut Vec<(GroupId, Record, u64)>) -> io::Result<()> {
-        self.roll_before(chunk.len() as u64)?;
-        self.file.append(chunk)?;
-        self.unsynced = true;
-        self.sync()?;
-        self.segments.grow(self.sequence, chunk.len() as u64);
-        chunk.clear();
-        for (group, record, bytes) in moved.drain(..) {
-            let place = Place { sequence: self.sequence, bytes };
-            match record {
-                Record::Kept(entry) => self.segments.kept(group, entry.log_id.index, place),
-                Record::Vote(_) => self.segments.vote(group, place),
-                Record::Purge(id) => self.segments.purge(group, id.index, place),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The living records of a closed segment, ready to be written again. Of several records for the same thing the
-    /// last one counts.
-    fn alive_records(&self, sequence: u64) -> io::Result<Vec<(GroupId, Record)>> {
-        let name = file_name(sequence);
-        let file = Bytes::from(self.disk.read(&name)?);
-        let damaged = |at: u64| {
-            let path = self.disk.path(&name);
-            io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged at byte {at}", path.display()))
-        };
-        let SegmentHead::Valid { bytes: mut at, .. } = record::decode_segment_head(&file) else {
-            return Err(damaged(0));
-        };
-        let mut entries = BTreeMap::new();
-        let mut votes = HashMap::new();
-        let mut purges = HashMap::new();
-        loop {
-            match record::step(&file, at as usize) {
-                Step::Record { group, record, bytes } => {
-                    at += bytes;
-                    match record {
-                        Record::Entry(entry) | Record::Kept(entry) => {
-                            if self.segments.entry_is_in(group, entry.log_id.index, sequence) {
-                                entries.insert((group, entry.log_id.index), Record::Kept(entry));
-                            }
-                        }
-                        Record::Vote(_) if self.segments.vote_is_in(group, sequence) => {
-                            votes.insert(group, record);
-                        }
-                        Record::Purge(_) if self.segments.purge_is_in(group, sequence) => {
-                            purges.insert(group, record);
-                        }
-                        _ => {}
-                    }
-                }
-                Step::End => break,
-                Step::Torn | Step::Damaged(_) => return Err(damaged(at)),
-            }
-        }
-        let entries = entries.into_iter().map(|((group, _), record)| (group, record));
-        Ok(purges.into_iter().chain(votes).chain(entries).collect())
-    }
 }
-
-/// A segment with little more than its head is not closed, however small the limit.
-const SMALLEST_SEGMENT_BYTES: u64 = 512;

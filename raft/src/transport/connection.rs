@@ -65,7 +65,11 @@ impl Shared {
 }
 
 fn fate(sent: bool, why: &str) -> CallError {
-    if sent { CallError::Unknown(why.to_owned()) } else { CallError::Unreachable(why.to_owned()) }
+    if sent {
+        CallError::Unknown(why.to_owned())
+    } else {
+        CallError::Unreachable(why.to_owned())
+    }
 }
 
 /// One connection. Dropping it closes it.
@@ -84,14 +88,28 @@ impl Connection {
     {
         let shared = Shared::default();
         let (sender, queue) = frame_queue(limits.queue_bytes_max);
-        let pace = Pace { beat_hold: limits.beat_hold, progress_timeout: limits.progress_timeout };
+        let pace = Pace {
+            beat_hold: limits.beat_hold,
+            progress_timeout: limits.progress_timeout,
+        };
         let claiming = shared.clone();
         let claim = move |frame: &Outgoing| {
-            frame.kind == kind::PING || claiming.lock().waiting.get_mut(&frame.id).map(|w| w.sent = true).is_some()
+            frame.kind == kind::PING
+                || claiming
+                    .lock()
+                    .waiting
+                    .get_mut(&frame.id)
+                    .map(|w| w.sent = true)
+                    .is_some()
         };
         let writing = write_frames(write, queue, pace, counters.clone(), claim);
-        let reading =
-            read_answers(FrameReader::new(read, limits.frame_bytes_max), shared.clone(), sender.clone(), limits, counters);
+        let reading = read_answers(
+            FrameReader::new(read, limits.frame_bytes_max),
+            shared.clone(),
+            sender.clone(),
+            limits,
+            counters,
+        );
         let closing = shared.clone();
         let task = tokio::spawn(async move {
             let why = tokio::select! {
@@ -100,7 +118,11 @@ impl Connection {
             };
             closing.close(&why);
         });
-        Connection { shared, sender, task }
+        Connection {
+            shared,
+            sender,
+            task,
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -116,7 +138,12 @@ impl Connection {
     ///
     /// # Errors
     /// [`CallError::Unreachable`] when the connection is closed or its queue is full.
-    pub(crate) fn request(&self, kind: u8, body: Bytes, patient: bool) -> Result<Request, CallError> {
+    pub(crate) fn request(
+        &self,
+        kind: u8,
+        body: Bytes,
+        patient: bool,
+    ) -> Result<Request, CallError> {
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut state = self.shared.lock();
@@ -128,13 +155,32 @@ impl Connection {
                 id = (id + 1) & REQUEST_ID_MAX;
             }
             state.next_id = (id + 1) & REQUEST_ID_MAX;
-            state.waiting.insert(id, Waiting { kind, sent: false, answer });
+            state.waiting.insert(
+                id,
+                Waiting {
+                    kind,
+                    sent: false,
+                    answer,
+                },
+            );
             id
         };
-        let request = Request { id, shared: self.shared.clone(), answered };
-        match self.sender.send(Outgoing { tag: Tag::Request, kind, id, body, patient }) {
+        let request = Request {
+            id,
+            shared: self.shared.clone(),
+            answered,
+        };
+        match self.sender.send(Outgoing {
+            tag: Tag::Request,
+            kind,
+            id,
+            body,
+            patient,
+        }) {
             Ok(()) => Ok(request),
-            Err(NotQueued::Full) => Err(CallError::Unreachable("too much is queued for the peer".into())),
+            Err(NotQueued::Full) => Err(CallError::Unreachable(
+                "too much is queued for the peer".into(),
+            )),
             Err(NotQueued::Closed) => Err(CallError::Unreachable("connection is closed".into())),
         }
     }
@@ -159,7 +205,12 @@ impl Request {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(CallError::Unknown("connection was dropped".into())),
             Err(_) => {
-                let sent = self.shared.lock().waiting.remove(&self.id).is_none_or(|waiting| waiting.sent);
+                let sent = self
+                    .shared
+                    .lock()
+                    .waiting
+                    .remove(&self.id)
+                    .is_none_or(|waiting| waiting.sent);
                 Err(fate(sent, "no answer in time"))
             }
         }

@@ -54,7 +54,11 @@ pub(super) struct FrameReader<R> {
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub(super) fn new(read: R, frame_bytes_max: usize) -> Self {
-        FrameReader { read, buffer: BytesMut::new(), frame_bytes_max }
+        FrameReader {
+            read,
+            buffer: BytesMut::new(),
+            frame_bytes_max,
+        }
     }
 
     /// The next frame and its length on the wire; `None` when the peer closed between frames. May be dropped and
@@ -68,7 +72,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             self.buffer.reserve(READ_BYTES);
             if self.read.read_buf(&mut self.buffer).await? == 0 {
                 let clean = self.buffer.is_empty();
-                return if clean { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+                return if clean {
+                    Ok(None)
+                } else {
+                    Err(io::ErrorKind::UnexpectedEof.into())
+                };
             }
         }
     }
@@ -77,7 +85,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let mut length = 0u64;
         let mut length_bytes = 0;
         loop {
-            let Some(byte) = self.buffer.get(length_bytes) else { return Ok(None) };
+            let Some(byte) = self.buffer.get(length_bytes) else {
+                return Ok(None);
+            };
             length |= u64::from(byte & 0x7f) << (7 * length_bytes);
             length_bytes += 1;
             if byte & 0x80 == 0 {
@@ -104,7 +114,15 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         };
         let kind = codec::take_u8(&mut rest).map_err(io::Error::other)?;
         let id = codec::take_u32(&mut rest).map_err(io::Error::other)?;
-        Ok(Some((Frame { tag, kind, id, body: rest }, length_bytes + length)))
+        Ok(Some((
+            Frame {
+                tag,
+                kind,
+                id,
+                body: rest,
+            },
+            length_bytes + length,
+        )))
     }
 }
 
@@ -120,19 +138,26 @@ mod tests {
             wire.extend_from_slice(b"abc");
         }
         for chunk in [1, 2, 7, wire.len()] {
-            let chunks = wire.chunks(chunk).map(|bytes| Ok::<_, io::Error>(Bytes::copy_from_slice(bytes)));
+            let chunks = wire
+                .chunks(chunk)
+                .map(|bytes| Ok::<_, io::Error>(Bytes::copy_from_slice(bytes)));
             let (mut write, read) = tokio::io::duplex(64);
             let chunks: Vec<_> = chunks.collect();
             let writer = tokio::spawn(async move {
                 for chunk in chunks {
-                    tokio::io::AsyncWriteExt::write_all(&mut write, &chunk.expect("bytes")).await.expect("room");
+                    tokio::io::AsyncWriteExt::write_all(&mut write, &chunk.expect("bytes"))
+                        .await
+                        .expect("room");
                 }
             });
             let mut reader = FrameReader::new(read, 100);
             let mut total = 0;
             for id in [0, 1, 127, 128, 70_000, u32::MAX] {
                 let (frame, bytes) = reader.next().await.expect("whole").expect("a frame");
-                assert_eq!((frame.tag, frame.kind, frame.id, &frame.body[..]), (Tag::Answer, 9, id, &b"abc"[..]));
+                assert_eq!(
+                    (frame.tag, frame.kind, frame.id, &frame.body[..]),
+                    (Tag::Answer, 9, id, &b"abc"[..])
+                );
                 total += bytes;
             }
             assert_eq!(total, wire.len());
@@ -145,7 +170,10 @@ mod tests {
     async fn a_length_beyond_the_limit_is_refused_before_the_body_comes() {
         let mut wire = Vec::new();
         put_head(&mut wire, Tag::Request, 1, 1, 101);
-        let error = FrameReader::new(&wire[..], 100).next().await.expect_err("too long");
+        let error = FrameReader::new(&wire[..], 100)
+            .next()
+            .await
+            .expect_err("too long");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -15,8 +15,8 @@ use super::frame::{FrameReader, Tag};
 use super::sender::{FrameSender, Outgoing, Pace, frame_queue, write_frames};
 use super::traffic::Traffic;
 use super::{FIRST_RAFT_KIND, Lane, Limits, handshake, kind};
-use crate::serve::{Requests, Serve};
 use crate::Identity;
+use crate::serve::{Requests, Serve};
 
 /// Where the answer to one request goes.
 pub(crate) struct Reply {
@@ -38,7 +38,13 @@ impl Reply {
     }
 
     fn queue(self, tag: Tag, body: Bytes, patient: bool) {
-        let frame = Outgoing { tag, kind: self.kind, id: self.id, body, patient };
+        let frame = Outgoing {
+            tag,
+            kind: self.kind,
+            id: self.id,
+            body,
+            patient,
+        };
         if let Err(why) = self.sender.send(frame) {
             tracing::debug!(kind = self.kind, ?why, "an answer was dropped");
         }
@@ -104,30 +110,47 @@ async fn run(
     serve: &Arc<Serve>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let caller = timeout(limits.connect_timeout, handshake::answer(&mut stream, identity))
-        .await
-        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no handshake in time"))??;
+    let caller = timeout(
+        limits.connect_timeout,
+        handshake::answer(&mut stream, identity),
+    )
+    .await
+    .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no handshake in time"))??;
     let counters = traffic.of(caller.node);
     counters.received(kind::HANDSHAKE, caller.bytes_received);
     counters.sent(kind::HANDSHAKE, caller.bytes_sent);
     let (read, write) = stream.into_split();
     let (sender, queue) = frame_queue(limits.queue_bytes_max);
-    let pace = Pace { beat_hold: limits.beat_hold, progress_timeout: limits.progress_timeout };
+    let pace = Pace {
+        beat_hold: limits.beat_hold,
+        progress_timeout: limits.progress_timeout,
+    };
     let writing = write_frames(write, queue, pace, counters.clone(), |_| true);
     let reading = async {
         let mut reader = FrameReader::new(read, limits.frame_bytes_max);
         let mut requests = Requests::new(serve.clone(), caller.node, limits.requests_max);
         loop {
             let next = timeout(KEEP_ALIVE * 3, reader.next()).await;
-            let Some((frame, bytes)) = next.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "silent"))?? else {
+            let Some((frame, bytes)) =
+                next.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "silent"))??
+            else {
                 return Ok(());
             };
             counters.received(frame.kind, bytes);
             let raft = frame.kind >= FIRST_RAFT_KIND;
-            if frame.tag != Tag::Request || (frame.kind != kind::PING && raft != (caller.lane == Lane::Raft)) {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame that does not belong on this lane"));
+            if frame.tag != Tag::Request
+                || (frame.kind != kind::PING && raft != (caller.lane == Lane::Raft))
+            {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a frame that does not belong on this lane",
+                ));
             }
-            let reply = Reply { sender: sender.clone(), kind: frame.kind, id: frame.id };
+            let reply = Reply {
+                sender: sender.clone(),
+                kind: frame.kind,
+                id: frame.id,
+            };
             if frame.kind == kind::PING {
                 reply.send(Bytes::new(), false);
             } else {

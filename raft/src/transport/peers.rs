@@ -58,13 +58,23 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(crate) fn new(identity: Arc<Identity>, limits: Limits, traffic: Traffic) -> Self {
-        Peers { identity, limits, traffic, book: Arc::default() }
+        Peers {
+            identity,
+            limits,
+            traffic,
+            book: Arc::default(),
+        }
     }
 
     fn peer(&self, node: NodeId) -> Arc<Peer> {
         let new = || {
             let (address, lanes) = (Mutex::default(), std::array::from_fn(|_| Mutex::default()));
-            Arc::new(Peer { node, address, lanes, attempts: AtomicU64::new(0) })
+            Arc::new(Peer {
+                node,
+                address,
+                lanes,
+                attempts: AtomicU64::new(0),
+            })
         };
         locked(&self.book).entry(node).or_insert_with(new).clone()
     }
@@ -105,11 +115,17 @@ impl Peers {
             let mut dialled = {
                 let mut state = locked(&peer.lanes[lane as usize]);
                 match &*state {
-                    LaneState::Open(connection) if !connection.is_closed() => return Ok(connection.clone()),
-                    LaneState::Dialling(dialled) if dialled.has_changed().is_ok() || dialled.borrow().is_some() => {
+                    LaneState::Open(connection) if !connection.is_closed() => {
+                        return Ok(connection.clone());
+                    }
+                    LaneState::Dialling(dialled)
+                        if dialled.has_changed().is_ok() || dialled.borrow().is_some() =>
+                    {
                         dialled.clone()
                     }
-                    LaneState::Failed { retry_at, why, .. } if Instant::now() < *retry_at => return Err(why.clone()),
+                    LaneState::Failed { retry_at, why, .. } if Instant::now() < *retry_at => {
+                        return Err(why.clone());
+                    }
                     _ => self.dial(&peer, lane, &mut state),
                 }
             };
@@ -124,7 +140,12 @@ impl Peers {
         }
     }
 
-    fn dial(&self, peer: &Arc<Peer>, lane: Lane, state: &mut LaneState) -> watch::Receiver<Option<Dialled>> {
+    fn dial(
+        &self,
+        peer: &Arc<Peer>,
+        lane: Lane,
+        state: &mut LaneState,
+    ) -> watch::Receiver<Option<Dialled>> {
         let delay = match state {
             LaneState::Failed { next_delay, .. } => *next_delay,
             _ => REDIAL_MIN,
@@ -135,10 +156,22 @@ impl Peers {
         tokio::spawn(async move {
             let address = locked(&peer.address).clone();
             let result = match &address {
-                None => Err(CallError::Unreachable(format!("no address of node {} is known", peer.node))),
+                None => Err(CallError::Unreachable(format!(
+                    "no address of node {} is known",
+                    peer.node
+                ))),
                 Some(address) => {
                     let counters = peers.traffic.of(peer.node);
-                    connect(address, &peers.identity, peer.node, lane, peers.limits, counters).await.map(Arc::new)
+                    connect(
+                        address,
+                        &peers.identity,
+                        peer.node,
+                        lane,
+                        peers.limits,
+                        counters,
+                    )
+                    .await
+                    .map(Arc::new)
                 }
             };
             let mut state = locked(&peer.lanes[lane as usize]);
@@ -180,7 +213,11 @@ async fn connect(
     let stream = match timeout(limits.connect_timeout, dial).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(why)) => return Err(CallError::Unreachable(format!("{address}: {why}"))),
-        Err(_) => return Err(CallError::Unreachable(format!("{address}: no connection in time"))),
+        Err(_) => {
+            return Err(CallError::Unreachable(format!(
+                "{address}: no connection in time"
+            )));
+        }
     };
     let (read, write) = stream.into_split();
     Ok(Connection::start(read, write, limits, counters))
@@ -199,11 +236,27 @@ pub async fn call_address(
 ) -> Result<Bytes, CallError> {
     let limits = Limits {
         connect_timeout: within,
-        ..Limits::of(&crate::Config::new(([127, 0, 0, 1], 0).into(), std::path::PathBuf::new()))
+        ..Limits::of(&crate::Config::new(
+            ([127, 0, 0, 1], 0).into(),
+            std::path::PathBuf::new(),
+        ))
     };
     let deadline = Instant::now() + within;
-    let identity = Identity { cluster_id: cluster_id.to_owned(), node_id: 0 };
-    let connection = connect(address, &identity, 0, Lane::Application, limits, PeerCounters::new()).await?;
+    let identity = Identity {
+        cluster_id: cluster_id.to_owned(),
+        node_id: 0,
+    };
+    let connection = connect(
+        address,
+        &identity,
+        0,
+        Lane::Application,
+        limits,
+        PeerCounters::new(),
+    )
+    .await?;
     let mut request = connection.request(kind, body, false)?;
-    request.answer(deadline.saturating_duration_since(Instant::now())).await
+    request
+        .answer(deadline.saturating_duration_since(Instant::now()))
+        .await
 }

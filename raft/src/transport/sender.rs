@@ -50,7 +50,17 @@ pub(super) struct FrameQueue {
 pub(super) fn frame_queue(queue_bytes_max: usize) -> (FrameSender, FrameQueue) {
     let (queue, inbox) = mpsc::unbounded_channel();
     let queued_bytes = Arc::new(AtomicUsize::new(0));
-    (FrameSender { queue, queued_bytes: queued_bytes.clone(), queue_bytes_max }, FrameQueue { inbox, queued_bytes })
+    (
+        FrameSender {
+            queue,
+            queued_bytes: queued_bytes.clone(),
+            queue_bytes_max,
+        },
+        FrameQueue {
+            inbox,
+            queued_bytes,
+        },
+    )
 }
 
 impl FrameSender {
@@ -90,12 +100,20 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
     let mut joined = Vec::new();
     while let Some(batch) = next_batch(&mut queue, pace.beat_hold).await {
         for frame in batch {
-            queue.queued_bytes.fetch_sub(frame.body.len() + FRAME_OVERHEAD_BYTES, Ordering::AcqRel);
+            queue
+                .queued_bytes
+                .fetch_sub(frame.body.len() + FRAME_OVERHEAD_BYTES, Ordering::AcqRel);
             if !claim(&frame) {
                 continue;
             }
             let before = joined.len();
-            put_head(&mut joined, frame.tag, frame.kind, frame.id, frame.body.len());
+            put_head(
+                &mut joined,
+                frame.tag,
+                frame.kind,
+                frame.id,
+                frame.body.len(),
+            );
             counters.sent(frame.kind, joined.len() - before + frame.body.len());
             if frame.body.len() > JOINED_BYTES_MAX {
                 flush(&mut write, &mut joined, pace).await?;
@@ -112,16 +130,26 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
     Ok(())
 }
 
-async fn flush<W: AsyncWrite + Unpin>(write: &mut W, joined: &mut Vec<u8>, pace: Pace) -> io::Result<()> {
+async fn flush<W: AsyncWrite + Unpin>(
+    write: &mut W,
+    joined: &mut Vec<u8>,
+    pace: Pace,
+) -> io::Result<()> {
     write_all(write, joined, pace).await?;
     joined.clear();
     Ok(())
 }
 
 /// Fails when the peer takes nothing for the progress timeout; a slow peer that takes something is given time.
-async fn write_all<W: AsyncWrite + Unpin>(write: &mut W, mut bytes: &[u8], pace: Pace) -> io::Result<()> {
+async fn write_all<W: AsyncWrite + Unpin>(
+    write: &mut W,
+    mut bytes: &[u8],
+    pace: Pace,
+) -> io::Result<()> {
     while !bytes.is_empty() {
-        let written = timeout(pace.progress_timeout, write.write(bytes)).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        let written = timeout(pace.progress_timeout, write.write(bytes))
+            .await
+            .map_err(|_| io::ErrorKind::TimedOut)??;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

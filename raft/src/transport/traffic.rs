@@ -10,7 +10,7 @@ use crate::NodeId;
 /// handshakes, 255 keep-alives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerTraffic {
-    /// 0 sums up callers that were not members.
+    /// 0 sums up callers that are not members.
     pub peer: NodeId,
     pub kind: u8,
     pub frames_sent: u64,
@@ -27,6 +27,9 @@ struct KindCounters {
     bytes_received: AtomicU64,
 }
 
+/// Callers name themselves: beyond this many names, they are counted together.
+const PEERS_MAX: usize = 1_024;
+
 /// Counters of one peer, a cheap clone.
 #[derive(Clone)]
 pub(crate) struct PeerCounters(Arc<[KindCounters]>);
@@ -39,13 +42,17 @@ impl PeerCounters {
     pub(super) fn sent(&self, kind: u8, bytes: usize) {
         let counters = &self.0[usize::from(kind)];
         counters.frames_sent.fetch_add(1, Ordering::Relaxed);
-        counters.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        counters
+            .bytes_sent
+            .fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(super) fn received(&self, kind: u8, bytes: usize) {
         let counters = &self.0[usize::from(kind)];
         counters.frames_received.fetch_add(1, Ordering::Relaxed);
-        counters.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
+        counters
+            .bytes_received
+            .fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -56,6 +63,8 @@ pub(crate) struct Traffic(Arc<Mutex<BTreeMap<NodeId, PeerCounters>>>);
 impl Traffic {
     pub(super) fn of(&self, peer: NodeId) -> PeerCounters {
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = peers.len() < PEERS_MAX || peers.contains_key(&peer);
+        let peer = if known { peer } else { 0 };
         peers.entry(peer).or_insert_with(PeerCounters::new).clone()
     }
 

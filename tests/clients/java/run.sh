@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Apache Kafka's own tools: the Java client, and the oracle of its system tests.
+#
+#   run.sh BOOTSTRAP         BROKERS=N is the number of brokers, ACLS=false for a cluster without an ACL API
+#
+# VerifiableConsumer needs consumer groups: it has its place here once the broker has them.
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+BOOTSTRAP=$1 RUN=$(date +%s%N)
+BUILD=${CARGO_TARGET_DIR:-$HERE/../../../target}/clients
+CLASSPATH_FILE=$BUILD/kafka-tools.classpath
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+
+if ! [ "$CLASSPATH_FILE" -nt "$HERE/pom.xml" ]; then
+    mkdir -p "$BUILD"
+    mvn -q -B -Dstyle.color=never -f "$HERE/pom.xml" dependency:build-classpath \
+        -Dmdep.outputFile="$CLASSPATH_FILE" || exit 1
+fi
+# The short-lived tools start twice as fast with the first compiler alone.
+tool() {
+    local name=$1
+    shift
+    timeout 120 java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=ERROR \
+        -cp "$(cat "$CLASSPATH_FILE")" "org.apache.kafka.tools.$name" "$@" --bootstrap-server "$BOOTSTRAP"
+}
+topic() { tool TopicCommand "$@"; }
+# Every record of a partition as one line; ends by itself when COUNT are read.
+consume() { # TOPIC PARTITION OFFSET COUNT
+    tool consumer.ConsoleConsumer --topic "$1" --partition "$2" --offset "$3" --max-messages "$4" --timeout-ms 30000 \
+        --formatter-property print.offset=true 2>"$WORK/consumer.err" || { cat "$WORK/consumer.err" && return 1; }
+}
+
+creates() {
+    topic --create --topic "java-$RUN" --partitions 3 --config retention.ms=3600000 || return
+    topic --describe --topic "java-$RUN" >"$WORK/described" || return
+    grep -q 'PartitionCount: *3' "$WORK/described" && grep -q 'retention.ms=3600000' "$WORK/described" &&
+        same "$(grep -c 'Leader: [0-9]' "$WORK/described")" 3 || { cat "$WORK/described" && return 1; }
+}
+
+lists() { topic --list | grep -qx "java-$RUN"; }
+
+grows() {
+    topic --create --topic "java-grown-$RUN" --partitions 1 && topic --alter --topic "java-grown-$RUN" --partitions 4 &&
+        topic --describe --topic "java-grown-$RUN" | grep -q 'PartitionCount: *4'
+}
+
+# What VerifiableProducer says was acknowledged, against what ConsoleConsumer finds at each offset.
+verifiable() {
+    tool VerifiableProducer --topic "java-$RUN" --max-messages 20000 --throughput -1 --acks -1 >"$WORK/produced" || return
+    same "$(grep -c producer_send_success "$WORK/produced")" 20000 && ! grep producer_send_error "$WORK/produced" || return
+    python3 "$HERE/acked.py" "$WORK/produced" >"$WORK/acked" || return
+    local partition count
+    for partition in 0 1 2; do
+        grep -P "^$partition\t" "$WORK/acked" | cut -f2- >"$WORK/acked.$partition"
+        count=$(wc -l <"$WORK/acked.$partition")
+        consume "java-$RUN" "$partition" earliest "$count" | sed 's/^Offset://' >"$WORK/consumed.$partition"
+        diff "$WORK/acked.$partition" "$WORK/consumed.$partition" | head -n 5
+        cmp -s "$WORK/acked.$partition" "$WORK/consumed.$partition" || return
+    done
+}
+
+offsets() {
+    local shown end=0 n
+    shown=$(tool GetOffsetShell --topic "java-$RUN" --time latest) || return
+    for n in $(cut -d: -f3 <<<"$shown"); do end=$((end + n)); done
+    same "$end" 20000 &&
+        same "$(tool GetOffsetShell --topic "java-$RUN" --time earliest | cut -d: -f3 | sort -u)" 0 &&
+        same "$(tool GetOffsetShell --topic "java-$RUN" --time 1000 | cut -d: -f3 | sort -u)" 0
+}
+
+from_the_middle() {
+    same "$(consume "java-$RUN" 1 50 3 | grep -o '^Offset:[0-9]*' | tr '\n' ' ')" 'Offset:50 Offset:51 Offset:52 '
+}
+
+performance() {
+    topic --create --topic "java-perf-$RUN" --partitions 6 || return
+    local codec
+    for codec in none lz4 zstd gzip snappy; do
+        tool ProducerPerformance --topic "java-perf-$RUN" --num-records 20000 --record-size 1000 --throughput -1 \
+            --command-property "compression.type=$codec" >"$WORK/perf" || { cat "$WORK/perf" && return 1; }
+        grep -q '^20000 records sent' "$WORK/perf" || { cat "$WORK/perf" && return 1; }
+    done
+    local end=0 n
+    for n in $(tool GetOffsetShell --topic "java-perf-$RUN" | cut -d: -f3); do end=$((end + n)); done
+    same "$end" 100000
+}
+
+# The test makes "newtopic" itself, and is not content to find it there.
+compatibility() {
+    topic --delete --if-exists --topic newtopic && until_true gone newtopic || return
+    tool ClientCompatibilityTest --topic "java-compat-$RUN" --num-cluster-nodes "${BROKERS:-1}" \
+        --offsets-for-times-supported true --cluster-id-supported true --expect-record-too-large-exception false \
+        --create-topics-supported true --describe-acls-supported "${ACLS:-true}" --describe-configs-supported true \
+        --idempotent-producer-supported true
+}
+
+deletes() {
+    topic --delete --topic "java-$RUN" && until_true gone "java-$RUN"
+}
+gone() { ! topic --list | grep -qx "$1"; }
+
+claim topic_command_creates_and_describes creates
+claim topic_command_lists lists
+claim topic_command_grows_a_topic grows
+claim verifiable_producer_finds_every_acknowledged_record_at_its_offset verifiable
+claim get_offset_shell_shows_earliest_latest_and_by_time offsets
+claim console_consumer_starts_at_an_offset from_the_middle
+claim producer_performance_loses_nothing_with_any_codec performance
+claim client_compatibility_test_passes compatibility
+claim topic_command_deletes deletes
+tally java

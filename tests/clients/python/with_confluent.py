@@ -1,0 +1,106 @@
+"""confluent-kafka: librdkafka under Python."""
+
+import time
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
+
+from records import Record
+
+SECONDS_MAX = 30
+NAME = "confluent-kafka"
+
+
+class Refused(Exception):
+    """A broker's error by its protocol name."""
+
+
+def named(error):
+    return Refused(error.name().lstrip("_"))
+
+
+class Client:
+    codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+    def __init__(self, bootstrap):
+        self.settings = {"bootstrap.servers": bootstrap, "client.id": "confluent-cases", "log_level": 3}
+        self.settings["allow.auto.create.topics"] = False
+        self.admin = AdminClient(self.settings)
+        self.consumer = Consumer(
+            self.settings | {"group.id": "assigned-by-hand", "enable.auto.commit": False, "auto.offset.reset": "error"}
+        )
+
+    def close(self):
+        self.consumer.close()
+
+    @staticmethod
+    def answered(futures):
+        try:
+            return [future.result(SECONDS_MAX) for future in futures.values()]
+        except KafkaException as error:
+            raise named(error.args[0]) from error
+
+    def create(self, topic, partitions, config=None):
+        self.answered(self.admin.create_topics([NewTopic(topic, partitions, -1, config=config or {})]))
+
+    def delete(self, topic):
+        self.answered(self.admin.delete_topics([topic]))
+
+    def grow(self, topic, partitions):
+        self.answered(self.admin.create_partitions([NewPartitions(topic, partitions)]))
+
+    def config(self, topic):
+        (entries,) = self.answered(self.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
+        return {name: entry.value for name, entry in entries.items()}
+
+    def topics(self):
+        """Each topic's partitions, and the leader of each."""
+        shown = self.admin.list_topics(timeout=SECONDS_MAX).topics
+        return {name: {p.id: p.leader for p in topic.partitions.values()} for name, topic in shown.items()}
+
+    def produce(self, topic, partition, records, codec="none", idempotent=True):
+        producer = Producer(
+            self.settings
+            | {"compression.type": codec, "enable.idempotence": idempotent, "linger.ms": 20, "message.max.bytes": 4_000_000}
+        )
+        offsets, refused = [], []
+
+        def told(error, message):
+            refused.append(error) if error else offsets.append(message.offset())
+
+        for record in records:
+            producer.produce(
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=partition,
+                headers=record.headers,
+                timestamp=record.timestamp,
+                on_delivery=told,
+            )
+        assert producer.flush(SECONDS_MAX) == 0, "not every record's fate was told"
+        if refused:
+            raise named(refused[0])
+        return offsets
+
+    def read(self, topic, partition, start, end):
+        self.consumer.assign([TopicPartition(topic, partition, start)])
+        records, deadline = [], time.monotonic() + SECONDS_MAX
+        while len(records) < end - start:
+            assert time.monotonic() < deadline, f"{len(records)} of {end - start} records after {SECONDS_MAX} s"
+            message = self.consumer.poll(0.2)
+            if message is None:
+                continue
+            if message.error():
+                raise named(message.error())
+            headers = message.headers() or []
+            records.append(Record(message.key(), message.value(), headers, message.timestamp()[1], message.offset()))
+        return records
+
+    def bounds(self, topic, partition):
+        return self.consumer.get_watermark_offsets(TopicPartition(topic, partition), SECONDS_MAX)
+
+    def offset_at(self, topic, partition, timestamp):
+        """None when no record is that young."""
+        (found,) = self.consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], SECONDS_MAX)
+        return found.offset if found.offset >= 0 else None

@@ -1,0 +1,112 @@
+"""kafka-python: its own codec, in Python all the way down."""
+
+import time
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import KafkaError
+
+from records import Record
+from with_confluent import Refused
+
+SECONDS_MAX = 30
+NAME = "kafka-python"
+
+
+def named(error):
+    """UnknownTopicOrPartitionError to UNKNOWN_TOPIC_OR_PART, as librdkafka names it."""
+    return Refused(NAMES.get(type(error).__name__, type(error).__name__))
+
+
+NAMES = {
+    "InvalidPartitionsError": "INVALID_PARTITIONS",
+    "InvalidTopicError": "TOPIC_EXCEPTION",
+    "MessageSizeTooLargeError": "MSG_SIZE_TOO_LARGE",
+    "OffsetOutOfRangeError": "AUTO_OFFSET_RESET",
+    "TopicAlreadyExistsError": "TOPIC_ALREADY_EXISTS",
+    "UnknownTopicOrPartitionError": "UNKNOWN_TOPIC_OR_PART",
+}
+
+
+class Client:
+    codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+    def __init__(self, bootstrap):
+        self.settings = {"bootstrap_servers": bootstrap.split(","), "client_id": "kafka-python-cases"}
+        self.admin = KafkaAdminClient(**self.settings)
+        self.consumer = KafkaConsumer(
+            **self.settings, enable_auto_commit=False, auto_offset_reset="none", allow_auto_create_topics=False
+        )
+
+    def close(self):
+        self.consumer.close()
+        self.admin.close()
+
+    @staticmethod
+    def answered(call, *arguments, **named_arguments):
+        try:
+            return call(*arguments, **named_arguments)
+        except KafkaError as error:
+            raise named(error) from error
+
+    def create(self, topic, partitions, config=None):
+        options = {"num_partitions": partitions, "replication_factor": -1, "configs": config or {}}
+        self.answered(self.admin.create_topics, {topic: options}, wait_for_metadata=True)
+
+    def delete(self, topic):
+        self.answered(self.admin.delete_topics, [topic])
+
+    def grow(self, topic, partitions):
+        self.answered(self.admin.create_partitions, {topic: partitions})
+
+    def config(self, topic):
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        (by_name,) = self.answered(self.admin.describe_configs, [resource], config_filter="all").values()
+        return {name: entry["value"] for name, entry in by_name[topic].items()}
+
+    def topics(self):
+        shown = self.answered(self.admin.describe_topics)
+        return {
+            topic["name"]: {p["partition_index"]: p["leader_id"] for p in topic["partitions"]} for topic in shown
+        }
+
+    def produce(self, topic, partition, records, codec="none", idempotent=True):
+        producer = KafkaProducer(
+            **self.settings,
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            acks="all",
+            linger_ms=20,
+            max_request_size=4_000_000,
+            allow_auto_create_topics=False,
+            max_block_ms=5000,
+        )
+        try:
+            sent = [
+                producer.send(topic, r.value, r.key, r.headers, partition, r.timestamp) for r in records
+            ]
+            producer.flush(SECONDS_MAX)
+            return [self.answered(future.get, SECONDS_MAX).offset for future in sent]
+        finally:
+            producer.close(timeout=5)
+
+    def read(self, topic, partition, start, end):
+        place = TopicPartition(topic, partition)
+        self.consumer.assign([place])
+        self.consumer.seek(place, start)
+        records, deadline = [], time.monotonic() + SECONDS_MAX
+        while len(records) < end - start:
+            assert time.monotonic() < deadline, f"{len(records)} of {end - start} records after {SECONDS_MAX} s"
+            for r in self.answered(self.consumer.poll, timeout_ms=200).get(place, []):
+                records.append(Record(r.key, r.value, list(r.headers), r.timestamp, r.offset))
+        return records[: end - start]
+
+    def bounds(self, topic, partition):
+        place = TopicPartition(topic, partition)
+        first, last = self.consumer.beginning_offsets([place]), self.consumer.end_offsets([place])
+        return first[place], last[place]
+
+    def offset_at(self, topic, partition, timestamp):
+        found = self.consumer.offsets_for_times({TopicPartition(topic, partition): timestamp})
+        (found,) = found.values()
+        return found.offset if found and found.offset >= 0 else None

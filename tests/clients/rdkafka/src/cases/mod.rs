@@ -1,0 +1,12 @@
+//! The cases. A name is a claim about the broker.
+
+mod offsets;
+mod produce;
+mod topics;
+mod write;
+
+use crate::suite::Run;
+
+pub fn all() -> impl Iterator<Item = (&'static str, Run)> {
+    topics::CASES.iter().chain(produce::CASES).chain(offsets::CASES).copied()
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The one test command: the workspace's own tests, then a real three-broker cluster under every
+# stock-client suite, then the audit of what they left behind.
+#
+#   tests/run.sh [SUITE…]      suites as in tests/clients/run.sh; all by default
+#
+# Needs Rust, a C toolchain, Python 3, Java with Maven, and Go; the rest is installed by name.
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/target.sh"
+
+# The stamp of the shell that reads the log: where the time goes.
+step() { printf '\n=== %s (after %d s)\n' "$*" "$SECONDS"; }
+
+step "cargo test"
+(cd "$CLUSTER_ROOT" && cargo test --workspace) || fail "cargo test"
+step "tests of the stock client's own parts"
+(cd "$RDKAFKA_CASES_DIR" && CARGO_TARGET_DIR=$RDKAFKA_CASES_TARGET cargo test --quiet --locked) || fail "rdkafka-cases' own tests"
+
+step "three brokers"
+cluster_start "$TEST_DIR" 3 || fail "starting the cluster"
+zones=
+for n in 1 2 3; do zones+=${zones:+,}az$n=${CLUSTER_KAFKA[n]}; done
+
+step "stock clients"
+# No ACLs yet: the compatibility test then expects the API to be absent.
+BROKERS=3 ZONES=$zones ACLS=${ACLS:-false} "$CLUSTER_ROOT/tests/clients/run.sh" "$CLUSTER_BOOTSTRAP" "$@" ||
+    fail "a stock client"
+
+step "audit"
+"$CLUSTER_BIN/milepost" audit --bootstrap "$CLUSTER_BOOTSTRAP" || fail "the audit"
+for n in 1 2 3; do
+    kill -0 "${CLUSTER_PIDS[n]}" 2>/dev/null || fail "broker $n ended by itself"
+done
+step "everything passed"
