@@ -19,7 +19,11 @@ pub fn join(view: &mut RootState, broker: i32, zone: &str) -> NodeId {
         unreachable!("a node id is always issued")
     };
     let (host, internal) = (format!("host{broker}"), "h:1".into());
-    view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone: zone.into(), host, port: 9092, internal }));
+    let registration = Registration { broker, node, zone: zone.into(), host, port: 9092, internal };
+    let RootAnswer::Epoch(epoch) = view.apply(RootEntry::RegisterBroker(registration)) else {
+        unreachable!("the node was issued above")
+    };
+    view.apply(RootEntry::SetReady { broker, epoch });
     node
 }
 

@@ -58,7 +58,7 @@ async fn propose(cluster: &Cluster, entry: RootEntry) {
 async fn watch_brokers(cluster: &Cluster, view: &RootState) {
     let heard = cluster.root().heard_within(SILENCE_MAX);
     for broker in view.brokers() {
-        let alive = heard.get(&broker.node).copied().unwrap_or(false);
+        let alive = broker.ready && heard.get(&broker.node).copied().unwrap_or(false);
         if alive != broker.alive && !heard.is_empty() {
             info!(broker = broker.id, alive, "broker changed");
             let (broker, epoch) = (broker.id, broker.epoch);

@@ -19,6 +19,9 @@ pub enum RootEntry {
     /// A broker starts: it gets a new epoch, which fences its earlier life. A new node under an old broker id replaces the old node.
     #[serde(rename = "broker")]
     RegisterBroker(Registration),
+    /// The broker has caught up after its start: clients may be sent to it.
+    #[serde(rename = "ready")]
+    SetReady { broker: BrokerId, epoch: BrokerEpoch },
     #[serde(rename = "alive")]
     SetAlive { broker: BrokerId, epoch: BrokerEpoch, alive: bool },
     /// A shard of this replication factor led by `preferred`, unless there is one.

@@ -28,5 +28,5 @@ pub use handle::{Cluster, Error};
 pub use identity::{Identity, IdentityError};
 pub use join::{JoinAnswer, JoinError, establish, raft_dir};
 pub use machine::RootMachine;
-pub use reconcile::reconcile;
+pub use reconcile::{announce, reconcile};
 pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, Shard, Topic};

@@ -93,7 +93,9 @@ mod tests {
             unreachable!()
         };
         let (zone, host, internal) = (zone.to_string(), "h".into(), "h:1".into());
-        view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }));
+        let registered = view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }));
+        let RootAnswer::Epoch(epoch) = registered else { unreachable!() };
+        view.apply(RootEntry::SetReady { broker, epoch });
     }
 
     fn nodes(set: &[NodeId]) -> BTreeSet<NodeId> {

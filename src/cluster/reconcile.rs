@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RootEntry, RootState};
 use crate::index::{OpenShard, Replica, Shards, read_index};
 
 const TICK: Duration = Duration::from_millis(500);
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The preferred leader founds the group; the other voters do so only when it has not for this long.
 const FOUND_PATIENCE: Duration = Duration::from_secs(3);
+const READY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Follows the root state. `opened` starts what a shard needs on this broker.
 pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Arc<OpenShard>)) {
@@ -38,6 +39,23 @@ pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Ar
         if applied.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// Says once, after a start, that clients may be sent here: when what this broker replicates has caught up, or when
+/// waiting longer would only keep its healthy shards from its zone.
+pub async fn announce(cluster: Cluster, shards: Arc<Shards>) {
+    let started = Instant::now();
+    let caught_up = |view: &RootState| {
+        let mut mine = view.shards().filter(|s| s.voters.contains(&cluster.node_id()));
+        mine.all(|s| shards.get(s.id).is_some_and(|open| open.is_caught_up()))
+    };
+    while !caught_up(&cluster.view()) && started.elapsed() < READY_PATIENCE {
+        sleep(TICK / 10).await;
+    }
+    let entry = RootEntry::SetReady { broker: cluster.broker_id(), epoch: cluster.epoch() };
+    while let Err(e) = cluster.propose(entry.clone(), STEP_TIMEOUT).await {
+        debug!(error = %e, "not announced yet");
     }
 }
 

@@ -39,6 +39,9 @@ pub struct Broker {
     pub host: String,
     pub port: u16,
     pub internal: String,
+    /// Has said, in this epoch, that it can serve what it replicates.
+    pub ready: bool,
+    /// Ready and heard of lately: named to clients, given new replicas.
     pub alive: bool,
 }
 
@@ -91,11 +94,12 @@ impl RootState {
                 RootAnswer::Node(node)
             }
             RootEntry::RegisterBroker(registration) => self.register(registration),
+            RootEntry::SetReady { broker, epoch } => self.change_broker(broker, epoch, |b| {
+                b.ready = true;
+                b.alive = true;
+            }),
             RootEntry::SetAlive { broker, epoch, alive } => {
-                if let Some(record) = self.brokers.get_mut(&broker).filter(|b| b.epoch == epoch) {
-                    Arc::make_mut(record).alive = alive;
-                }
-                RootAnswer::Done
+                self.change_broker(broker, epoch, |b| b.alive = alive && b.ready)
             }
             RootEntry::CreateShard { replication_factor, voters, preferred } => {
                 let same = |s: &&Arc<Shard>| s.replication_factor == replication_factor && s.preferred == preferred;
@@ -181,13 +185,22 @@ impl RootState {
             host: new.host,
             port: new.port,
             internal: new.internal,
-            alive: true,
+            ready: false,
+            alive: false,
         };
         let replaced = self.brokers.insert(new.broker, Arc::new(broker)).filter(|old| old.node != new.node);
         if let Some(old) = replaced {
             self.directories.retain(|_, node| *node != old.node);
         }
         RootAnswer::Epoch(epoch)
+    }
+
+    /// Nothing is said of an earlier life.
+    fn change_broker(&mut self, id: BrokerId, epoch: BrokerEpoch, change: impl FnOnce(&mut Broker)) -> RootAnswer {
+        if let Some(broker) = self.brokers.get_mut(&id).filter(|b| b.epoch == epoch) {
+            change(Arc::make_mut(broker));
+        }
+        RootAnswer::Done
     }
 
     fn set_voters(&mut self, shard: ShardId, voters: Vec<NodeId>) -> RootAnswer {
@@ -328,6 +341,20 @@ mod tests {
             internal: "h:2".into(),
         };
         (node, state.apply(RootEntry::RegisterBroker(registration)))
+    }
+
+    #[test]
+    fn a_broker_is_alive_once_it_is_ready_and_only_in_its_own_epoch() {
+        let mut state = RootState::default();
+        registered(&mut state, 0, "x");
+        let alive = |state: &RootState| state.broker(0).unwrap().alive;
+        state.apply(RootEntry::SetAlive { broker: 0, epoch: 1, alive: true });
+        assert!(!alive(&state));
+        state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+        assert!(alive(&state));
+        registered(&mut state, 0, "x");
+        state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+        assert!(!alive(&state));
     }
 
     fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {

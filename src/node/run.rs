@@ -162,11 +162,13 @@ impl Node {
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = listen("metrics_listen", address).await?;
-                let sources = Sources { cluster: cluster.clone(), shards, cache, uploads, server: server.clone() };
+                let sources = Sources { cluster: cluster.clone(), shards: shards.clone(), cache, uploads, server: server.clone() };
                 Some(tokio::spawn(console::serve(listener, sources)))
             }
             None => None,
         };
+        // Until it has caught up, clients that try this broker wait in the listener's backlog.
+        cluster::announce(cluster.clone(), shards).await;
         let (stop, stopping) = watch::channel(false);
         let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
         info!(%address, "clients are served");
