@@ -113,7 +113,7 @@ impl Fetch {
         let mut any = false;
         let reads = wanted.partitions.iter().zip(places).zip(looks).map(|((want, place), look)| {
             let has_some = look.as_ref().is_ok_and(|found| !found.pointers.is_empty());
-            let whole_first = has_some && (!any || left > 0);
+            let whole_first = has_some && !any;
             let limit = want.bytes_max.min(left);
             if let Ok(found) = &look {
                 left = left.saturating_sub(found.bytes.min(limit));
