@@ -19,6 +19,7 @@ mod join;
 mod machine;
 mod placement;
 mod reconcile;
+mod seat;
 mod state;
 
 pub use controller::control;
@@ -26,7 +27,7 @@ pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
 pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};
 pub use identity::{Identity, IdentityError};
-pub use join::{JoinAnswer, JoinError, establish, raft_dir};
+pub use join::{JoinAnswer, JoinError, Start, raft_dir};
 pub use machine::RootMachine;
 pub use reconcile::{announce, reconcile};
 pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, Shard, Topic};

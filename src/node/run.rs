@@ -70,14 +70,14 @@ impl Node {
         let internal = resolve("internal_listen", &config.internal_listen).await?;
         let registration = registration(&config, address);
         let seeds: Vec<String> = config.seeds.iter().map(HostPort::to_string).collect();
-        let (identity, marker) = cluster::establish(
-            &store,
-            config.data_dir.clone(),
-            &seeds,
-            registration.clone(),
-            config.cluster_id.clone(),
-        )
-        .await?;
+        let start = cluster::Start {
+            store: &*store,
+            data_dir: &config.data_dir,
+            seeds: &seeds,
+            registration: &registration,
+            cluster_id: config.cluster_id.as_deref(),
+        };
+        let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
 
         let peers = Arc::new(Peers::default());
@@ -86,6 +86,8 @@ impl Node {
         raft_config.advertise = registration.internal.clone();
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
+        // No group is open yet: nothing was voted for or accepted before this is on disk.
+        identity.mark_started(&config.data_dir).map_err(JoinError::from)?;
         let cluster = seat(raft, &identity, registration, &seeds).await?;
         info!(
             broker = config.broker_id,
