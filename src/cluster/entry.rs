@@ -22,6 +22,9 @@ pub enum RootEntry {
     /// The broker has caught up after its start: clients may be sent to it.
     #[serde(rename = "ready")]
     SetReady { broker: BrokerId, epoch: BrokerEpoch },
+    /// The broker is about to stop: clients and leadership go elsewhere until it registers again.
+    #[serde(rename = "leave")]
+    Leave { broker: BrokerId, epoch: BrokerEpoch },
     #[serde(rename = "alive")]
     SetAlive { broker: BrokerId, epoch: BrokerEpoch, alive: bool },
     /// A shard of this replication factor led by `preferred`, unless there is one.

@@ -16,6 +16,7 @@ pub mod entry;
 mod handle;
 mod identity;
 mod join;
+mod leading;
 mod machine;
 mod placement;
 mod reconcile;

@@ -39,7 +39,7 @@ pub struct Broker {
     pub host: String,
     pub port: u16,
     pub internal: String,
-    /// Has said, in this epoch, that it can serve what it replicates.
+    /// Has said, in this epoch, that it can serve what it replicates, and not that it leaves.
     pub ready: bool,
     /// Ready and heard of lately: named to clients, given new replicas.
     pub alive: bool,
@@ -97,6 +97,10 @@ impl RootState {
             RootEntry::SetReady { broker, epoch } => self.change_broker(broker, epoch, |b| {
                 b.ready = true;
                 b.alive = true;
+            }),
+            RootEntry::Leave { broker, epoch } => self.change_broker(broker, epoch, |b| {
+                b.ready = false;
+                b.alive = false;
             }),
             RootEntry::SetAlive { broker, epoch, alive } => {
                 self.change_broker(broker, epoch, |b| b.alive = alive && b.ready)

@@ -29,6 +29,21 @@ fn a_broker_is_alive_once_it_is_ready_and_only_in_its_own_epoch() {
     assert!(!alive(&state));
 }
 
+#[test]
+fn a_broker_that_said_goodbye_is_not_revived_by_its_last_beats() {
+    let mut state = RootState::default();
+    let alive = |state: &RootState| state.broker(0).unwrap().alive;
+    registered(&mut state, 0, "x");
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+    state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
+    state.apply(RootEntry::SetAlive { broker: 0, epoch: 1, alive: true });
+    assert!(!alive(&state));
+    registered(&mut state, 0, "x");
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 2 });
+    state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
+    assert!(alive(&state));
+}
+
 fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {
     RootEntry::CreateTopic(NewTopic {
         id: TopicId::from_bytes([id; 16]),

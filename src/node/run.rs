@@ -199,11 +199,11 @@ impl Node {
         self.cluster.node().shutdown().await;
     }
 
-    /// Metadata stops naming this broker at once, unless it is alone.
+    /// Metadata stops naming this broker at once and for good, unless it is alone.
     async fn say_goodbye(&self) {
         if self.cluster.view().brokers().filter(|b| b.alive).count() > 1 {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
-            let entry = RootEntry::SetAlive { broker, epoch, alive: false };
+            let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
         }
     }
