@@ -53,8 +53,11 @@ impl Cluster {
         };
         registration.node = issued;
         let internal = registration.internal.clone();
-        if let Err(answer) = decide(root, RootEntry::RegisterBroker(registration)).await {
-            return answer;
+        match decide(root, RootEntry::RegisterBroker(registration)).await {
+            Ok(RootAnswer::Epoch(_)) => {}
+            Ok(RootAnswer::Refused(refusal)) => return Answer::Refused(refusal.to_string()),
+            Ok(_) => return Answer::Unknown,
+            Err(answer) => return answer,
         }
         node.set_address(issued, internal);
         if !root.voters().contains(&issued)

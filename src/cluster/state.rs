@@ -179,6 +179,10 @@ impl RootState {
         if !self.directories.values().any(|node| *node == new.node) {
             return RootAnswer::Refused(RootRefusal::UnknownNode);
         }
+        // Node ids ascend: a registration that was late must not undo a newer directory's.
+        if self.brokers.get(&new.broker).is_some_and(|current| current.node > new.node) {
+            return RootAnswer::Refused(RootRefusal::UnknownNode);
+        }
         let epoch = self.epoch_next.max(1);
         self.epoch_next = epoch + 1;
         let broker = Broker {

@@ -1,18 +1,20 @@
 use super::*;
 
+fn issued(state: &mut RootState, directory: &str) -> NodeId {
+    match state.apply(RootEntry::IssueNode { directory: directory.into() }) {
+        RootAnswer::Node(node) => node,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn register(state: &mut RootState, broker: BrokerId, node: NodeId) -> RootAnswer {
+    let (zone, host, internal) = ("a".into(), "h".into(), "h:2".into());
+    state.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }))
+}
+
 fn registered(state: &mut RootState, broker: BrokerId, directory: &str) -> (NodeId, RootAnswer) {
-    let RootAnswer::Node(node) = state.apply(RootEntry::IssueNode { directory: directory.into() }) else {
-        panic!("a node id is always issued")
-    };
-    let registration = Registration {
-        broker,
-        node,
-        zone: "a".into(),
-        host: "h".into(),
-        port: 1,
-        internal: "h:2".into(),
-    };
-    (node, state.apply(RootEntry::RegisterBroker(registration)))
+    let node = issued(state, directory);
+    (node, register(state, broker, node))
 }
 
 #[test]
@@ -42,6 +44,15 @@ fn a_broker_that_said_goodbye_is_not_revived_by_its_last_beats() {
     state.apply(RootEntry::SetReady { broker: 0, epoch: 2 });
     state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
     assert!(alive(&state));
+}
+
+#[test]
+fn a_late_registration_does_not_replace_a_newer_node() {
+    let mut state = RootState::default();
+    let (late, current) = (issued(&mut state, "x"), issued(&mut state, "y"));
+    assert_eq!(register(&mut state, 0, current), RootAnswer::Epoch(1));
+    assert_eq!(register(&mut state, 0, late), RootAnswer::Refused(RootRefusal::UnknownNode));
+    assert_eq!(state.broker(0).unwrap().node, current);
 }
 
 fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {
