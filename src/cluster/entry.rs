@@ -101,6 +101,8 @@ pub enum RootRefusal {
     NotGrowing,
     #[error("the node is not known, or was replaced")]
     UnknownNode,
+    #[error("another node is alive under this broker id: if it was replaced, wait until it is silent; if not, change broker_id")]
+    BrokerInUse,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -92,6 +92,9 @@ mod tests {
         let RootAnswer::Node(node) = view.apply(RootEntry::IssueNode { directory: directory.into() }) else {
             unreachable!()
         };
+        if let Some(epoch) = view.broker(broker).map(|b| b.epoch) {
+            view.apply(RootEntry::Leave { broker, epoch });
+        }
         let (zone, host, internal) = (zone.to_string(), "h".into(), "h:1".into());
         let registered = view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }));
         let RootAnswer::Epoch(epoch) = registered else { unreachable!() };

@@ -183,6 +183,10 @@ impl RootState {
         if self.brokers.get(&new.broker).is_some_and(|current| current.node > new.node) {
             return RootAnswer::Refused(RootRefusal::UnknownNode);
         }
+        // An emptied directory is let in once its old node is silent; a second broker under one id never is.
+        if self.brokers.get(&new.broker).is_some_and(|current| current.node != new.node && current.alive) {
+            return RootAnswer::Refused(RootRefusal::BrokerInUse);
+        }
         let epoch = self.epoch_next.max(1);
         self.epoch_next = epoch + 1;
         let broker = Broker {

@@ -55,6 +55,18 @@ fn a_late_registration_does_not_replace_a_newer_node() {
     assert_eq!(state.broker(0).unwrap().node, current);
 }
 
+#[test]
+fn a_broker_that_is_alive_is_not_replaced() {
+    let mut state = RootState::default();
+    registered(&mut state, 0, "x");
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+    assert_eq!(registered(&mut state, 0, "y").1, RootAnswer::Refused(RootRefusal::BrokerInUse));
+    assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(2)));
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 2 });
+    state.apply(RootEntry::SetAlive { broker: 0, epoch: 2, alive: false });
+    assert_eq!(registered(&mut state, 0, "y"), (2, RootAnswer::Epoch(3)));
+}
+
 fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {
     RootEntry::CreateTopic(NewTopic {
         id: TopicId::from_bytes([id; 16]),
