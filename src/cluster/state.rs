@@ -272,14 +272,14 @@ impl RootState {
         })
     }
 
-    /// Spreads partitions over the shards of a replication factor, the emptiest first.
+    /// Spreads partitions over the shards of a replication factor, the emptiest first. A shard that has lost its leader
+    /// or a voter may have lost its quorum for good, so it gets new partitions only when all shards have.
     fn place(&mut self, replication_factor: u16, partitions: i32) -> Option<Vec<ShardId>> {
-        let mut load: Vec<(u64, ShardId)> = self
-            .shards
-            .values()
-            .filter(|s| s.replication_factor == replication_factor)
-            .map(|s| (s.partitions, s.id))
-            .collect();
+        let of_factor = || self.shards.values().filter(|s| s.replication_factor == replication_factor);
+        let mut load: Vec<(u64, ShardId)> = of_factor().filter(|s| self.is_well(s)).map(|s| (s.partitions, s.id)).collect();
+        if load.is_empty() {
+            load = of_factor().map(|s| (s.partitions, s.id)).collect();
+        }
         if load.is_empty() {
             return None;
         }
@@ -295,6 +295,11 @@ impl RootState {
             }
         }
         Some(placement)
+    }
+
+    fn is_well(&self, shard: &Shard) -> bool {
+        self.broker_of(shard.preferred).is_some_and(|b| b.alive)
+            && shard.voters.iter().all(|node| self.broker_of(*node).is_some())
     }
 
     fn delete_topic(&mut self, id: TopicId) -> RootAnswer {

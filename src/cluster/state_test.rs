@@ -105,6 +105,29 @@ fn spreads_partitions_evenly() {
 }
 
 #[test]
+fn shards_that_are_not_well_get_partitions_only_when_all_are() {
+    let mut state = RootState::default();
+    for broker in 0..3 {
+        let (node, answer) = registered(&mut state, broker, &format!("dir{broker}"));
+        let RootAnswer::Epoch(epoch) = answer else { panic!("{answer:?}") };
+        state.apply(RootEntry::SetReady { broker, epoch });
+        state.apply(RootEntry::CreateShard { replication_factor: 1, voters: vec![node], preferred: node });
+    }
+    let load = |state: &RootState| state.shards().map(|s| s.partitions).collect::<Vec<_>>();
+    // The first is away, the second has another directory now.
+    state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
+    state.apply(RootEntry::Leave { broker: 1, epoch: 2 });
+    let (_, answer) = registered(&mut state, 1, "emptied");
+    let RootAnswer::Epoch(epoch) = answer else { panic!("{answer:?}") };
+    state.apply(RootEntry::SetReady { broker: 1, epoch });
+    state.apply(topic("t", 1, 3));
+    assert_eq!(load(&state), vec![0, 0, 3]);
+    state.apply(RootEntry::Leave { broker: 2, epoch: 3 });
+    state.apply(topic("u", 2, 3));
+    assert_eq!(load(&state), vec![2, 1, 3]);
+}
+
+#[test]
 fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
     let mut state = with_shards(1);
     state.apply(topic("t", 1, 1));
