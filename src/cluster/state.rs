@@ -259,7 +259,11 @@ impl RootState {
             return RootAnswer::Refused(RootRefusal::UnknownTopic);
         };
         let more = i64::from(partitions) - topic.placement.len() as i64;
-        if more <= 0 {
+        if more == 0 {
+            // Asked twice, after a lost answer.
+            return RootAnswer::Done;
+        }
+        if more < 0 {
             return RootAnswer::Refused(RootRefusal::NotGrowing);
         }
         let Some(placement) = self.place(topic.replication_factor, more as i32) else {

@@ -141,6 +141,18 @@ fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
 }
 
 #[test]
+fn growing_to_the_same_count_again_is_done() {
+    let mut state = with_shards(1);
+    state.apply(topic("t", 1, 1));
+    let mut grow = |partitions| {
+        state.apply(RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions })
+    };
+    assert_eq!(grow(3), RootAnswer::Done);
+    assert_eq!(grow(3), RootAnswer::Done);
+    assert_eq!(grow(2), RootAnswer::Refused(RootRefusal::NotGrowing));
+}
+
+#[test]
 fn the_horizon_passes_blocks_older_than_the_expiry() {
     let mut state = RootState::default();
     state.apply(RootEntry::IssueProducerIds { count: 1000, time: 0 });
