@@ -143,6 +143,15 @@ impl Node {
         self.inner.peers.set_address(node, None);
     }
 
+    /// Asks which node answers at an address and notes it in the address book: for addresses that came without a node
+    /// id, such as seeds. Bounded by [`Config::connect_timeout`]; the answer may be this node itself.
+    ///
+    /// # Errors
+    /// [`CallError::Unreachable`], also when a node of another cluster answers; asking again does no harm.
+    pub async fn learn(&self, address: &str) -> Result<NodeId, CallError> {
+        self.inner.peers.learn(address).await
+    }
+
     /// Groups with anything in the log, opened or not.
     pub fn groups_on_disk(&self) -> Vec<GroupId> {
         let unopened = lock(&self.inner.unopened);

@@ -246,6 +246,11 @@ async fn a_quiet_group_does_not_pin_old_segments() {
         .await
         .expect("room");
     quiet.purge(log_id(1, 0)).await.expect("enqueued");
+    quiet
+        .save_committed(Some(log_id(1, 1)))
+        .await
+        .expect("in memory");
+    quiet.note_committed();
     let mut busy = group(&log, 2);
     for index in 0..2_000 {
         busy.blocking_append([entry(
@@ -267,6 +272,8 @@ async fn a_quiet_group_does_not_pin_old_segments() {
     assert_eq!(state.entries, [entry(1, 1, b"group")]);
     assert_eq!(state.vote, Some(Vote::new_committed(1, 7)));
     assert_eq!(state.purged, Some(log_id(1, 0)));
+    // Without it, nobody knows what is applied when all nodes have lost power.
+    assert_eq!(state.committed, Some(log_id(1, 1)));
 }
 
 #[tokio::test]
@@ -297,6 +304,7 @@ enum Act {
     TruncateAndAppend(u8),
     Purge(u8),
     Vote,
+    Commit,
 }
 
 fn act() -> impl Strategy<Value = (GroupId, Act)> {
@@ -305,6 +313,7 @@ fn act() -> impl Strategy<Value = (GroupId, Act)> {
         1 => (0u8..4).prop_map(Act::TruncateAndAppend),
         2 => (0u8..6).prop_map(Act::Purge),
         1 => Just(Act::Vote),
+        1 => Just(Act::Commit),
     ];
     (1u32..4, act)
 }
@@ -336,8 +345,7 @@ proptest! {
                 log.close().await;
             });
             disk = disk.crash(|unsynced| keep.min(unsynced));
-            let mut after = recovered(&disk);
-            after.values_mut().for_each(|state| state.committed = None);
+            let after = recovered(&disk);
             model.retain(|_, state| *state != GroupState::default());
             prop_assert_eq!(&after, &model);
         }
@@ -363,7 +371,11 @@ async fn step_both(log: &mut GroupLog, model: &mut GroupState, act: Act, term: u
             log.blocking_append(new).await.expect("room");
         }
         Act::TruncateAndAppend(count) => {
-            let keep = model.entries.len().saturating_sub(count.into());
+            let committed = model.committed.map_or(0, |id| id.index + 1);
+            let keep = model
+                .entries
+                .partition_point(|entry| entry.log_id.index < committed)
+                .max(model.entries.len().saturating_sub(count.into()));
             model.entries.truncate(keep);
             let after = model
                 .entries
@@ -386,6 +398,15 @@ async fn step_both(log: &mut GroupLog, model: &mut GroupState, act: Act, term: u
             let vote = Vote::new(term, 7);
             model.vote = Some(vote);
             log.save_vote(&vote).await.expect("room");
+        }
+        Act::Commit => {
+            if let Some(last) = model.entries.last() {
+                model.committed = Some(last.log_id);
+                log.save_committed(model.committed)
+                    .await
+                    .expect("in memory");
+                log.note_committed();
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Recovered {
 struct Replay {
     vote: Option<(Vote, Place)>,
     purged: Option<(LogId, Place)>,
-    committed: Option<LogId>,
+    committed: Option<(LogId, Place)>,
     entries: BTreeMap<u64, (Entry, Place)>,
 }
 
@@ -178,7 +178,7 @@ fn replay(
             state.entries = state.entries.split_off(&(id.index + 1));
             state.purged = Some((id, place));
         }
-        Record::Committed(id) => state.committed = Some(id),
+        Record::Committed(id) => state.committed = Some((id, place)),
         Record::Remove => {}
     }
     Ok(())
@@ -212,10 +212,14 @@ fn finish(
         if let Some((id, place)) = &replay.purged {
             segments.purge(group, id.index, *place);
         }
+        let committed = replay.committed.filter(|(id, _)| id.index < expected);
+        if let Some((_, place)) = &committed {
+            segments.committed(group, *place);
+        }
         let state = GroupState {
             vote: replay.vote.map(|(vote, _)| vote),
             purged: replay.purged.map(|(id, _)| id),
-            committed: replay.committed.filter(|id| id.index < expected),
+            committed: committed.map(|(id, _)| id),
             entries,
         };
         groups.insert(group, state);

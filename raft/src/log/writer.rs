@@ -35,7 +35,7 @@ pub(super) enum Change {
     TruncateFrom(u64),
     Purge(u64),
     Remove,
-    /// Nothing that stays alive.
+    /// Nothing but the commit that rides along.
     Note,
 }
 
@@ -45,6 +45,8 @@ type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 pub(super) struct Op {
     pub(super) group: GroupId,
     pub(super) change: Change,
+    /// Encoded length of the commit that rides along, if one does.
+    pub(super) commit_bytes: Option<u64>,
     pub(super) encoded: Vec<u8>,
     pub(super) done: Option<Done>,
 }
@@ -330,6 +332,9 @@ impl Writer {
             Change::Purge(upto) => self.segments.purge(op.group, *upto, place),
             Change::Remove => self.segments.remove(op.group),
             Change::Note => {}
+        }
+        if let Some(bytes) = op.commit_bytes {
+            self.segments.committed(op.group, Place { bytes, ..place });
         }
     }
 
