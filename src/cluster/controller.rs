@@ -5,14 +5,15 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 use futures::future::{join_all, try_join_all};
 use milepost_raft::NodeId;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use crate::cluster::placement;
-use crate::cluster::{Cluster, RootEntry, RootState, Topic};
+use crate::cluster::{Cluster, LeaderGuess, RootEntry, RootState, Topic};
+use crate::index::Shards;
 use crate::peer;
 use crate::shard::{Create, Entry};
 use crate::types::{ShardId, TopicId, varint};
@@ -23,7 +24,7 @@ const TICK: Duration = Duration::from_millis(500);
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs on every broker, acts on the one that leads the root.
-pub async fn control(cluster: Cluster) {
+pub async fn control(cluster: Cluster, shards: Arc<Shards>) {
     let mut leadership = cluster.root().leadership();
     let mut applied = cluster.root().applied();
     let in_progress = Arc::new(Mutex::new(HashSet::new()));
@@ -32,7 +33,7 @@ pub async fn control(cluster: Cluster) {
         if leadership.borrow_and_update().ready {
             let since = *leading_since.get_or_insert_with(Instant::now);
             let view = cluster.view();
-            resume_topics(&cluster, &view, &in_progress);
+            resume_topics(&cluster, &shards, &view, &in_progress);
             if since.elapsed() > SILENCE_MAX {
                 watch_brokers(&cluster, &view).await;
             }
@@ -109,14 +110,20 @@ async fn keep_shards(cluster: &Cluster, view: &RootState) {
 }
 
 /// Continues every topic that is between two states, one task each.
-fn resume_topics(cluster: &Cluster, view: &Arc<RootState>, in_progress: &Arc<Mutex<HashSet<TopicId>>>) {
+fn resume_topics(
+    cluster: &Cluster,
+    shards: &Arc<Shards>,
+    view: &Arc<RootState>,
+    in_progress: &Arc<Mutex<HashSet<TopicId>>>,
+) {
     for topic in view.topics().filter(|t| !t.is_live()) {
         if !in_progress.lock().expect("no holder panics").insert(topic.id) {
             continue;
         }
-        let (cluster, topic, in_progress) = (cluster.clone(), topic.clone(), in_progress.clone());
+        let (cluster, shards, topic) = (cluster.clone(), shards.clone(), topic.clone());
+        let in_progress = in_progress.clone();
         tokio::spawn(async move {
-            if let Err(e) = finish(&cluster, &topic).await {
+            if let Err(e) = finish(&cluster, &shards, &topic).await {
                 warn!(topic = topic.name, error = %e, "topic is unfinished; trying again");
             }
             in_progress.lock().expect("no holder panics").remove(&topic.id);
@@ -125,11 +132,11 @@ fn resume_topics(cluster: &Cluster, view: &Arc<RootState>, in_progress: &Arc<Mut
 }
 
 /// creating → entries in every shard → live; deleting → entries in every shard → gone.
-async fn finish(cluster: &Cluster, topic: &Topic) -> Result<(), peer::LeaderError> {
+async fn finish(cluster: &Cluster, open: &Arc<Shards>, topic: &Topic) -> Result<(), peer::LeaderError> {
     let shards: BTreeSet<ShardId> = topic.placement.iter().copied().collect();
     if topic.deleting {
         let deletes = shards.iter().map(|shard| {
-            send_entry(cluster, *shard, Entry::Delete { topic: topic.id })
+            send_entry(cluster, open, *shard, Entry::Delete { topic: topic.id })
         });
         try_join_all(deletes).await?;
         propose(cluster, RootEntry::Gone { topic: topic.id }).await;
@@ -145,7 +152,7 @@ async fn finish(cluster: &Cluster, topic: &Topic) -> Result<(), peer::LeaderErro
             append_time: topic.append_time(),
             fences: Vec::new(),
         };
-        send_entry(cluster, *shard, Entry::Create(create))
+        send_entry(cluster, open, *shard, Entry::Create(create))
     });
     try_join_all(creates).await?;
     let partitions = topic.placement.len() as i32;
@@ -153,14 +160,18 @@ async fn finish(cluster: &Cluster, topic: &Topic) -> Result<(), peer::LeaderErro
     Ok(())
 }
 
-async fn send_entry(cluster: &Cluster, shard: ShardId, entry: Entry) -> Result<(), peer::LeaderError> {
+async fn send_entry(
+    cluster: &Cluster,
+    open: &Arc<Shards>,
+    shard: ShardId,
+    entry: Entry,
+) -> Result<(), peer::LeaderError> {
     let mut body = BytesMut::new();
     varint::put(&mut body, shard.into());
     body.put_slice(&entry.encode());
-    let guess = || Some(cluster.view().shard(shard)?.preferred);
-    let sent: Result<Bytes, _> =
-        peer::call_leader(cluster.node(), guess, peer::SHARD_ENTRY, body.freeze(), STEP_TIMEOUT).await;
-    sent.map(drop)
+    let mut guess = LeaderGuess::new(cluster.clone(), open.clone(), shard);
+    let sent = peer::call_leader(cluster.node(), || guess.take(), peer::SHARD_ENTRY, body.freeze(), STEP_TIMEOUT);
+    sent.await.map(drop)
 }
 
 /// Makes sure that topics of this replication factor have shards to live on.

@@ -13,6 +13,7 @@
 
 mod controller;
 pub mod entry;
+mod guess;
 mod handle;
 mod identity;
 mod join;
@@ -25,6 +26,7 @@ mod state;
 
 pub use controller::control;
 pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
+pub use guess::LeaderGuess;
 pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};
 pub use identity::{Identity, IdentityError};

@@ -76,11 +76,11 @@ fn add_in_distinct_zones(view: &RootState, chosen: &mut Vec<NodeId>, candidates:
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cluster::{Registration, RootAnswer};
 
-    fn cluster(zones: &[&str]) -> RootState {
+    pub(in crate::cluster) fn cluster(zones: &[&str]) -> RootState {
         let mut view = RootState::default();
         for (id, zone) in zones.iter().enumerate() {
             join(&mut view, id as i32, zone, &format!("dir{id}"));

@@ -114,7 +114,7 @@ impl Node {
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
         let background = vec![
-            tokio::spawn(cluster::control(cluster.clone())),
+            tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
         ];
 
