@@ -182,6 +182,11 @@ impl Node {
         self.address
     }
 
+    #[cfg(test)]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
     /// handed over.
     pub async fn shut_down(self) {
