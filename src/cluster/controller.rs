@@ -106,19 +106,11 @@ impl Reign {
         }
     }
 
-    /// One shard per broker for each replication factor in use; nodes that were replaced leave their shards.
+    /// Nodes that were replaced leave their shards; then, one shard per broker for each replication factor in use.
     async fn keep_shards(&self, view: &RootState) {
-        let factors: BTreeSet<u16> = view.shards().map(|s| s.replication_factor).collect();
-        for factor in factors {
-            for entry in placement::missing_shards(view, factor) {
-                self.propose(entry).await;
-            }
-        }
-        for shard in view.shards() {
-            if let Some(voters) = placement::replaced_voters(view, shard) {
-                info!(shard = shard.id, ?voters, "a replaced node leaves the shard");
-                self.propose(RootEntry::SetVoters { shard: shard.id, voters }).await;
-            }
+        for entry in placement::shard_changes(view) {
+            info!(?entry, "shards change");
+            self.propose(entry).await;
         }
     }
 
