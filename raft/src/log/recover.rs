@@ -25,6 +25,13 @@ pub(crate) struct Recovered {
     pub(super) next_sequence: u64,
 }
 
+impl Recovered {
+    /// There was no log, not even one without records.
+    pub(crate) fn is_new(&self) -> bool {
+        self.segments.is_empty()
+    }
+}
+
 #[derive(Default)]
 struct Replay {
     vote: Option<(Vote, Place)>,
