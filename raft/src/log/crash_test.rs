@@ -132,6 +132,35 @@ async fn a_changed_byte_anywhere_is_refused_with_file_and_position() {
     }
 }
 
+/// Pages of one append may reach the disk in any order.
+#[tokio::test]
+async fn damage_in_the_last_segment_says_that_it_may_never_have_been_synced() {
+    let disk = MemoryDisk::default();
+    let mut names = Vec::new();
+    for nth in 0..2 {
+        let (log, groups) = start(&disk, 1 << 20);
+        let state = groups.get(&1).cloned().unwrap_or_default();
+        GroupLog::new(1, log.clone(), state)
+            .blocking_append([entry(1, nth, b"first page, second page")])
+            .await
+            .expect("room");
+        log.close().await;
+        names.push(disk.newest());
+    }
+    for (name, last) in names.iter().zip([false, true]) {
+        let damaged = disk.crash(|_| 0);
+        damaged.edit(name, |content| {
+            let page = content.len() - 30..content.len() - 15;
+            content[page].fill(0);
+        });
+        let Err(why) = recover(&damaged, &identity()) else {
+            panic!("an entry lacks its first half");
+        };
+        assert!(matches!(why, Error::Damaged { .. }), "{why}");
+        assert_eq!(why.to_string().contains("never synced"), last, "{why}");
+    }
+}
+
 #[tokio::test]
 async fn a_missing_segment_is_refused() {
     let disk = MemoryDisk::default();
