@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftLogStorageExt};
@@ -161,6 +162,27 @@ async fn damage_in_the_last_segment_says_that_it_may_never_have_been_synced() {
     }
 }
 
+/// Takes its time to let go.
+struct SlowGuard(Arc<AtomicBool>);
+
+impl Drop for SlowGuard {
+    fn drop(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[tokio::test]
+async fn a_closed_log_has_released_its_directory() {
+    let disk = MemoryDisk::default();
+    let found = recover(&disk, &identity()).expect("an empty directory");
+    let released = Arc::new(AtomicBool::new(false));
+    let guard = Box::new(SlowGuard(released.clone()));
+    let log = Log::start(Arc::new(disk.clone()), config(1 << 20), found, guard).expect("room");
+    log.close().await;
+    assert!(released.load(Ordering::Acquire));
+}
+
 #[tokio::test]
 async fn a_missing_segment_is_refused() {
     let disk = MemoryDisk::default();
@@ -256,7 +278,7 @@ async fn appends_of_many_groups_share_syncs() {
         synced.await.expect("an answer").expect("room");
     }
     let stats = log.stats();
-    let order = std::sync::atomic::Ordering::Relaxed;
+    let order = Ordering::Relaxed;
     assert_eq!(stats.operations.load(order), 1_000);
     assert!(stats.syncs.load(order) < 1_000, "{stats:?}");
 }
