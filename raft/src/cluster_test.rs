@@ -424,3 +424,22 @@ fn a_directory_is_used_by_one_node_at_a_time() {
     let second = cluster.nodes[0].run(Node::start(config, identity, store, service));
     assert!(matches!(second, Err(Error::Locked(_))));
 }
+
+#[test]
+fn a_node_that_has_run_before_does_not_start_without_its_log() {
+    let mut cluster = Cluster::start(1, 1, defaults);
+    cluster.leader().write(b"x").expect("committed");
+    let node = cluster.take(1);
+    node.run(node.node.shutdown());
+    node.kill();
+    cluster.adjust = |config| config.must_exist = true;
+    cluster.add(1);
+    assert_eq!(cluster.node(1).wait_for_lines(1), ["x"]);
+    let node = cluster.take(1);
+    node.run(node.node.shutdown());
+    std::fs::remove_dir_all(cluster.data_dir(1).join("log")).expect("removed");
+    let mut config = Config::new(([127, 0, 0, 1], 0).into(), cluster.data_dir(1));
+    config.must_exist = true;
+    let opened = crate::data_dir::open_data_dir(&config, node.node.identity());
+    assert!(matches!(opened, Err(Error::LogMissing(_))));
+}

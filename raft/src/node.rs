@@ -59,7 +59,7 @@ impl Node {
     /// Opens the log, reads it, and starts the listener.
     ///
     /// # Errors
-    /// [`Error::Locked`], [`Error::WrongIdentity`] and [`Error::Damaged`] need a person; [`Error::Io`] and
+    /// [`Error::Locked`], [`Error::WrongIdentity`], [`Error::LogMissing`] and [`Error::Damaged`] need a person; [`Error::Io`] and
     /// [`Error::Config`] say what is wrong.
     pub async fn start(
         config: Config,

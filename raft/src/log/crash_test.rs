@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftLogStorageExt};
@@ -132,6 +133,56 @@ async fn a_changed_byte_anywhere_is_refused_with_file_and_position() {
     }
 }
 
+/// Pages of one append may reach the disk in any order.
+#[tokio::test]
+async fn damage_in_the_last_segment_says_that_it_may_never_have_been_synced() {
+    let disk = MemoryDisk::default();
+    let mut names = Vec::new();
+    for nth in 0..2 {
+        let (log, groups) = start(&disk, 1 << 20);
+        let state = groups.get(&1).cloned().unwrap_or_default();
+        GroupLog::new(1, log.clone(), state)
+            .blocking_append([entry(1, nth, b"first page, second page")])
+            .await
+            .expect("room");
+        log.close().await;
+        names.push(disk.newest());
+    }
+    for (name, last) in names.iter().zip([false, true]) {
+        let damaged = disk.crash(|_| 0);
+        damaged.edit(name, |content| {
+            let page = content.len() - 30..content.len() - 15;
+            content[page].fill(0);
+        });
+        let Err(why) = recover(&damaged, &identity()) else {
+            panic!("an entry lacks its first half");
+        };
+        assert!(matches!(why, Error::Damaged { .. }), "{why}");
+        assert_eq!(why.to_string().contains("never synced"), last, "{why}");
+    }
+}
+
+/// Takes its time to let go.
+struct SlowGuard(Arc<AtomicBool>);
+
+impl Drop for SlowGuard {
+    fn drop(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[tokio::test]
+async fn a_closed_log_has_released_its_directory() {
+    let disk = MemoryDisk::default();
+    let found = recover(&disk, &identity()).expect("an empty directory");
+    let released = Arc::new(AtomicBool::new(false));
+    let guard = Box::new(SlowGuard(released.clone()));
+    let log = Log::start(Arc::new(disk.clone()), config(1 << 20), found, guard).expect("room");
+    log.close().await;
+    assert!(released.load(Ordering::Acquire));
+}
+
 #[tokio::test]
 async fn a_missing_segment_is_refused() {
     let disk = MemoryDisk::default();
@@ -227,7 +278,7 @@ async fn appends_of_many_groups_share_syncs() {
         synced.await.expect("an answer").expect("room");
     }
     let stats = log.stats();
-    let order = std::sync::atomic::Ordering::Relaxed;
+    let order = Ordering::Relaxed;
     assert_eq!(stats.operations.load(order), 1_000);
     assert!(stats.syncs.load(order) < 1_000, "{stats:?}");
 }

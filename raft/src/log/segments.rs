@@ -59,6 +59,10 @@ impl Segments {
         );
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
     pub(super) fn grow(&mut self, sequence: u64, bytes: u64) {
         self.segments.entry(sequence).or_default().bytes += bytes;
     }

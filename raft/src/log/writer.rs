@@ -103,8 +103,10 @@ impl Log {
             permits: permits.clone(),
         };
         let run = move || {
-            writer.run(&inbox);
+            let closed = writer.run(&inbox);
             drop(guard);
+            // Whoever waits for the end may open the directory again at once.
+            drop(closed);
         };
         thread::Builder::new()
             .name("raft-log".into())
@@ -151,7 +153,7 @@ impl Log {
         &self.stats
     }
 
-    /// Writes and syncs what is queued, then ends the writer.
+    /// Writes and syncs what is queued, then ends the writer. Returns when the lock of the directory is released.
     pub(crate) async fn close(&self) {
         let (closed, done) = oneshot::channel();
         if self.queue.send(Message::Close(closed)).is_ok() {
@@ -200,7 +202,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    fn run(mut self, inbox: &mpsc::Receiver<Message>) {
+    /// Answers who asked for the end, if somebody did.
+    fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Option<oneshot::Sender<()>> {
         let mut failed: Option<io::Error> = None;
         while let Ok(first) = inbox.recv() {
             let mut batch = Vec::new();
@@ -233,16 +236,16 @@ impl Writer {
                 }
             }
             self.permits.add_permits(permits);
-            if let Some(closed) = closed {
+            if closed.is_some() {
                 if failed.is_none() {
                     failed = self.sync().err();
                     self.report(&failed);
                 }
                 self.permits.close();
-                drop(closed);
-                return;
+                return closed;
             }
         }
+        None
     }
 
     fn report(&self, failed: &Option<io::Error>) {
