@@ -93,7 +93,8 @@ impl Reign {
         }
         let ready = |node: NodeId| node == self.cluster.node_id() || voters.contains(&node) || root.caught_up(node);
         let desired = placement::root_voters(&view, &voters, ready);
-        if desired != voters && !desired.is_empty() {
+        // A change whose leader went half-way is joint: the voters of both sets, which may look like the desired ones.
+        if (desired != voters || root.is_joint()) && !desired.is_empty() {
             match timeout(STEP_TIMEOUT, root.change_voters(desired.clone(), true)).await {
                 Ok(Ok(())) => info!(?desired, "the root shard's voters changed"),
                 other => debug!(?other, "the root shard's voters did not change yet"),

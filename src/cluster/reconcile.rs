@@ -110,7 +110,7 @@ async fn keep_voters(cluster: &Cluster, shard: &OpenShard) {
     let Some(record) = cluster.view().shard(shard.id).cloned() else { return };
     let desired: BTreeSet<_> = record.voters.iter().copied().collect();
     let (actual, learners) = (shard.group.voters(), shard.group.learners());
-    if desired == actual {
+    if desired == actual && !shard.group.is_joint() {
         return;
     }
     for node in desired.iter().filter(|node| !actual.contains(node) && !learners.contains(node)) {
