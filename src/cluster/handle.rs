@@ -128,7 +128,12 @@ impl Cluster {
         if !leadership.ready {
             return Answer::NotLeader { leader: leadership.leader };
         }
-        let decided = match root.propose(entry, leadership.term).await {
+        Self::decide_in(root, leadership.term, entry).await
+    }
+
+    /// Only while this node leads in exactly this term.
+    pub(super) async fn decide_in(root: &Group<RootMachine>, term: u64, entry: Bytes) -> Answer {
+        let decided = match root.propose(entry, term).await {
             Ok(proposal) => proposal.await,
             Err(e) => Err(e),
         };

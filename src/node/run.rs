@@ -70,14 +70,14 @@ impl Node {
         let internal = resolve("internal_listen", &config.internal_listen).await?;
         let registration = registration(&config, address);
         let seeds: Vec<String> = config.seeds.iter().map(HostPort::to_string).collect();
-        let (identity, marker) = cluster::establish(
-            &store,
-            config.data_dir.clone(),
-            &seeds,
-            registration.clone(),
-            config.cluster_id.clone(),
-        )
-        .await?;
+        let start = cluster::Start {
+            store: &*store,
+            data_dir: &config.data_dir,
+            seeds: &seeds,
+            registration: &registration,
+            cluster_id: config.cluster_id.as_deref(),
+        };
+        let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
 
         let peers = Arc::new(Peers::default());
@@ -86,6 +86,8 @@ impl Node {
         raft_config.advertise = registration.internal.clone();
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
+        // No group is open yet: nothing was voted for or accepted before this is on disk.
+        identity.mark_started(&config.data_dir).map_err(JoinError::from)?;
         let cluster = seat(raft, &identity, registration, &seeds).await?;
         info!(
             broker = config.broker_id,
@@ -112,7 +114,7 @@ impl Node {
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
         let background = vec![
-            tokio::spawn(cluster::control(cluster.clone())),
+            tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
         ];
 
@@ -182,6 +184,11 @@ impl Node {
         self.address
     }
 
+    #[cfg(test)]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
     /// handed over.
     pub async fn shut_down(self) {
@@ -199,11 +206,11 @@ impl Node {
         self.cluster.node().shutdown().await;
     }
 
-    /// Metadata stops naming this broker at once, unless it is alone.
+    /// Metadata stops naming this broker at once and for good, unless it is alone.
     async fn say_goodbye(&self) {
         if self.cluster.view().brokers().filter(|b| b.alive).count() > 1 {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
-            let entry = RootEntry::SetAlive { broker, epoch, alive: false };
+            let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
         }
     }
