@@ -143,10 +143,11 @@ impl Sequencer {
         }
     }
 
-    /// What the shard has, if this object is not the next one. An older object is let through: apply finds its verdicts.
+    /// What the shard has, if this object is not the next one. An older object is let through: apply finds its verdicts;
+    /// and so is one of an older epoch: apply fences it.
     fn out_of_turn(&self, append: &Append) -> Option<u64> {
         let object = append.object;
-        let applied = self.shard.replica().read(|state| state.last_taken(object.broker, object.epoch));
+        let applied = self.shard.replica().read(|state| state.last_taken(object.broker, object.epoch))?;
         let last = match self.proposed.get(&object.broker) {
             Some((epoch, last)) if *epoch == object.epoch => applied.max(*last),
             _ => applied,

@@ -22,7 +22,7 @@ use crate::node::testing::{Client, Topic, batches, claim, records_of, start_on};
 use crate::object::fault::{Fault, Faulty, Gate, Operation};
 use crate::object::{Durable, Error, Memory, Name, Paths, Prefix, Start, Store, list_pages};
 use crate::protocol::ErrorCode;
-use crate::shard::invariants;
+use crate::shard::{State, invariants};
 use crate::types::ObjectId;
 
 struct Broker {
@@ -76,12 +76,17 @@ impl Broker {
         objects
     }
 
+    /// The topic's shard.
+    async fn state(&self) -> State {
+        let view = self.node.cluster().view();
+        let state = state_of(&self.node, view.topics().next().expect("created").placement[0]).await;
+        assert!(invariants::hold(&state));
+        state
+    }
+
     /// The objects that pointers name; each is in the store.
     async fn named(&self) -> Vec<ObjectId> {
-        let view = self.node.cluster().view();
-        let shard = view.topics().next().expect("created").placement[0];
-        let state = state_of(&self.node, shard).await;
-        assert!(invariants::hold(&state));
+        let state = self.state().await;
         let named: Vec<ObjectId> = state.partitions().flat_map(|p| p.pointers.iter().map(|p| p.object)).collect();
         let stored = self.stored().await;
         assert!(named.iter().all(|object| stored.contains(object)), "{named:?} of {stored:?}");
@@ -103,6 +108,7 @@ async fn nothing_overtakes_a_first_batch_that_could_not_be_stored() {
     // Its id is older than the partition: a later sequence could open its state, and 0 would find its place past.
     let id = older_producer(&mut broker.client).await;
     let topic = Topic::create(&mut broker.client, 1, &[]).await;
+    let before = broker.state().await.digest();
     let (first, second) = (Gate::default(), Gate::default());
     broker.store.next_put(Fault::RefusedAt(first.clone()));
     broker.store.next_put(Fault::Gate(second.clone()));
@@ -120,6 +126,8 @@ async fn nothing_overtakes_a_first_batch_that_could_not_be_stored() {
     broker.send(&topic, id, 3).await;
     broker.send(&topic, id, 4).await;
     assert_eq!((broker.answer().await, broker.answer().await), (AGAIN, AGAIN));
+    // Nothing reached the shard, not even to be held there.
+    assert_eq!(broker.state().await.digest(), before);
     for sequence in 0..5 {
         broker.send(&topic, id, sequence).await;
     }

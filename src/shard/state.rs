@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -70,9 +71,15 @@ impl State {
         self.partitions.values()
     }
 
-    /// The newest sequence of `broker`'s `epoch` taken here: what its next object must name as previous.
-    pub fn last_taken(&self, broker: BrokerId, epoch: BrokerEpoch) -> u64 {
-        self.chains.get(&broker).filter(|chain| chain.epoch == epoch).map_or(0, |chain| chain.last)
+    /// The newest sequence of `broker`'s `epoch` taken here: what its next object must name as previous. `None` when a
+    /// newer epoch has come: nothing of this one is next.
+    pub fn last_taken(&self, broker: BrokerId, epoch: BrokerEpoch) -> Option<u64> {
+        let Some(chain) = self.chains.get(&broker) else { return Some(0) };
+        match epoch.cmp(&chain.epoch) {
+            Ordering::Less => None,
+            Ordering::Equal => Some(chain.last),
+            Ordering::Greater => Some(0),
+        }
     }
 
     /// The verdicts an object got when it was taken, found again without having been stored one by one.
