@@ -92,7 +92,13 @@ async fn cut_off(three: Three, topic: Topic, victim: usize, other: usize) {
 
 /// As an idempotent client does: the same sequence until it is acknowledged. It gets the offset of its number.
 async fn produce(topic: &Topic, client: &mut Client, sequence: i32) {
-    let again = [ErrorCode::NotLeaderOrFollower, ErrorCode::NotEnoughReplicas, ErrorCode::RequestTimedOut];
+    let again = [
+        // A broker that has not applied the topic's creation yet.
+        ErrorCode::UnknownTopicOrPartition,
+        ErrorCode::NotLeaderOrFollower,
+        ErrorCode::NotEnoughReplicas,
+        ErrorCode::RequestTimedOut,
+    ];
     until("an acknowledgement", async || {
         let answer = topic.produced(client, 9, &[records_of(1, &claim(0, sequence))]).await;
         if again.iter().any(|e| e.code() == answer.error_code) {
