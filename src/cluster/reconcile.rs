@@ -25,9 +25,7 @@ pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Ar
     let mut applied = cluster.root().applied();
     loop {
         let view = cluster.view();
-        for broker in view.brokers().filter(|b| b.node != cluster.node_id()) {
-            cluster.node().set_address(broker.node, broker.internal.clone());
-        }
+        cluster.addresses().follow(&view);
         let mine = view.shards().filter(|s| s.voters.contains(&cluster.node_id()));
         for record in mine.filter(|s| shards.get(s.id).is_none()) {
             match cluster.node().open_group(record.id, Arc::new(Replica::default())).await {

@@ -44,7 +44,7 @@ impl Service for Peers {
             }
             peer::JOIN => {
                 let cluster = seat.cluster.clone();
-                async move { Cluster::let_in(cluster.root(), cluster.node(), body).await.encode() }.boxed()
+                async move { cluster.let_in(body).await.encode() }.boxed()
             }
             _ => match split_shard(body) {
                 Ok((shard, body)) => seat.of_shard(kind, shard, body),
