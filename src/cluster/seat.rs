@@ -17,6 +17,8 @@ use crate::peer::{self, Answer};
 use crate::types::BrokerEpoch;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Below the caller's own patience, so that it hears what came of it.
+const PASSED_ON_TIMEOUT: Duration = Duration::from_secs(4);
 const APPLY_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -102,6 +104,18 @@ impl Cluster {
         }
         let answer = JoinAnswer { node: issued };
         Answer::Done(rmp_serde::to_vec(&answer).expect("writing to memory does not fail").into())
+    }
+
+    /// Somebody who knows this broker's address only (`from` is 0) cannot follow "ask the leader": the request is
+    /// passed on to it. A member's is not, so that no request goes in circles.
+    pub async fn or_pass_on(&self, from: NodeId, kind: u8, body: Bytes, answer: Answer) -> Answer {
+        match answer {
+            Answer::NotLeader { leader: Some(leader) } if from == 0 && leader != self.node_id() => {
+                let passed_on = self.node().call(leader, kind, body, PASSED_ON_TIMEOUT).await;
+                passed_on.ok().and_then(|body| Answer::decode(body).ok()).unwrap_or(Answer::Unknown)
+            }
+            answer => answer,
+        }
     }
 }
 

@@ -38,6 +38,17 @@ async fn shut_down(nodes: Vec<Node>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joining_needs_only_a_seed_that_knows_the_leader() {
+    let site = Site::new(3);
+    let founder = site.start(0, &[0]).await;
+    let follower = site.start(1, &[0]).await;
+    assert_eq!(follower.cluster().controller(), Some(0));
+    let newcomer = site.start(2, &[1]).await;
+    until(&founder, |view| view.broker(2).is_some_and(|b| b.alive)).await;
+    shut_down(vec![newcomer, follower, founder]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_whose_brokers_have_all_moved_finds_itself_by_its_seeds() {
     let mut site = Site::new(3);
     let mut nodes = Vec::new();
