@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use crate::cluster::{RootState, SeatError};
+use crate::cluster::{JoinError, RootState, SeatError};
 use crate::node::testing::Site;
 use crate::node::{Error, Node};
 
@@ -95,4 +95,15 @@ async fn a_broker_that_stops_stays_away() {
     until(&nodes[0], |view| view.broker(0).is_some_and(|b| !b.ready && !b.alive)).await;
     assert_ne!(nodes[0].cluster().controller(), Some(0));
     shut_down(nodes).await;
+}
+
+#[tokio::test]
+async fn a_node_that_lost_its_log_does_not_start_over() {
+    let site = Site::new(1);
+    site.start(0, &[0]).await.shut_down().await;
+    std::fs::remove_dir_all(site.data_dir(0).join("raft")).unwrap();
+    let started = site.start_in(&site.data_dir(0), 0, &[0]).await;
+    assert!(matches!(started, Err(Error::Raft(milepost_raft::Error::LogMissing(_)))));
+    // And not because it was taken for another directory.
+    assert!(!matches!(started, Err(Error::Join(JoinError::NoSeeds { .. }))));
 }

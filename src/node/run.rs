@@ -86,6 +86,7 @@ impl Node {
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
         let mut raft_config = raft::Config::new(internal, cluster::raft_dir(&config.data_dir));
         raft_config.advertise = registration.internal.clone();
+        raft_config.must_exist = identity.started;
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
         // No group is open yet: nothing was voted for or accepted before this is on disk.
