@@ -38,7 +38,8 @@ pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Ar
                 Err(e) => warn!(shard = record.id, error = %e, "the shard cannot be opened"),
             }
         }
-        if applied.changed().await.is_err() {
+        // Also without news: what failed is tried again.
+        if let Ok(Err(_)) = timeout(TICK, applied.changed()).await {
             return;
         }
     }
