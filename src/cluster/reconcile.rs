@@ -69,10 +69,7 @@ async fn keep(cluster: Cluster, shard: Arc<OpenShard>) {
     let mut leading = Leading::default();
     loop {
         found(&cluster, &shard, opened).await;
-        if !shard.is_caught_up() && read_index(cluster.node(), &shard, STEP_TIMEOUT).await.is_ok() {
-            shard.mark_caught_up();
-            debug!(shard = shard.id, "readers are served");
-        }
+        catch_up(&cluster, &shard).await;
         let now = *leadership.borrow_and_update();
         if let Some(since) = leading.since(now, Instant::now()) {
             keep_voters(&cluster, &shard).await;
@@ -88,6 +85,15 @@ async fn keep(cluster: Cluster, shard: Arc<OpenShard>) {
         if let Ok(Err(_)) = timeout(pause, leadership.changed()).await {
             return;
         }
+    }
+}
+
+async fn catch_up(cluster: &Cluster, shard: &OpenShard) {
+    // A group that is not founded has no leader to ask: waiting for one would put off founding it.
+    let pending = !shard.is_caught_up() && !shard.group.voters().is_empty();
+    if pending && read_index(cluster.node(), shard, STEP_TIMEOUT).await.is_ok() {
+        shard.mark_caught_up();
+        debug!(shard = shard.id, "readers are served");
     }
 }
 
