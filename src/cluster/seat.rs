@@ -132,14 +132,10 @@ impl Applicant<'_> {
         for round in 0u64.. {
             let leader = leadership.borrow_and_update().leader;
             self.addresses.follow(&self.root.machine().view());
-            if leader == Some(self.identity.node_id) {
-                self.take_first_id().await?;
-            }
-            match self.ask(leader).await {
-                Some((index, RootAnswer::Epoch(epoch))) => {
-                    if self.root.wait_applied(index, APPLY_TIMEOUT).await.is_ok() {
-                        return Ok(epoch);
-                    }
+            let answer = if self.is_known(leader).await? { self.ask(leader).await } else { None };
+            match answer {
+                Some((index, RootAnswer::Epoch(epoch))) if self.root.wait_applied(index, APPLY_TIMEOUT).await.is_ok() => {
+                    return Ok(epoch);
                 }
                 Some((_, RootAnswer::Refused(RootRefusal::UnknownNode))) => {
                     return Err(SeatError::Replaced { broker: self.registration.broker, node: self.identity.node_id });
@@ -158,16 +154,18 @@ impl Applicant<'_> {
         unreachable!("the loop has no end but the returns")
     }
 
-    /// The founder's own directory takes node id 1 before anybody else is let in.
-    async fn take_first_id(&self) -> Result<(), SeatError> {
+    /// The founder's own directory takes node id 1 before anybody is registered, itself included. Everybody else has an
+    /// id from the root.
+    async fn is_known(&self, leader: Option<NodeId>) -> Result<bool, SeatError> {
         let Identity { founder, ref directory, node_id, .. } = *self.identity;
-        let ready = self.root.leadership().borrow().ready;
-        if !founder || !ready || self.root.machine().view().brokers().next().is_some() {
-            return Ok(());
+        if !founder || leader != Some(node_id) || self.root.machine().view().brokers().next().is_some() {
+            return Ok(true);
         }
         match decide(self.root, RootEntry::IssueNode { directory: directory.clone() }).await {
-            Ok(RootAnswer::Node(issued)) if issued != node_id => Err(SeatError::NotFounder { node: node_id }),
-            _ => Ok(()),
+            Ok(RootAnswer::Node(issued)) if issued == node_id => Ok(true),
+            Ok(_) => Err(SeatError::NotFounder { node: node_id }),
+            // Not yet.
+            Err(_) => Ok(false),
         }
     }
 

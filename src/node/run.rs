@@ -106,7 +106,7 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Ok(Self::furnish(config, cluster, peers, store, paths, clients, address).await?)
+        Self::furnish(config, cluster, peers, store, paths, clients, address).await
     }
 
     /// Builds the rooms from the object store up to the sockets.
