@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
-use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine};
+use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
 use crate::commit::{Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
@@ -40,6 +40,8 @@ pub enum Error {
     Store(#[from] object::Error),
     #[error(transparent)]
     Join(#[from] JoinError),
+    #[error(transparent)]
+    Seat(#[from] SeatError),
     #[error("raft: {0}")]
     Raft(#[from] raft::Error),
     #[error("{what} {address}: {source}")]
@@ -84,11 +86,19 @@ impl Node {
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
         let mut raft_config = raft::Config::new(internal, cluster::raft_dir(&config.data_dir));
         raft_config.advertise = registration.internal.clone();
+        raft_config.must_exist = identity.started;
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
         // No group is open yet: nothing was voted for or accepted before this is on disk.
         identity.mark_started(&config.data_dir).map_err(JoinError::from)?;
-        let cluster = seat(raft, &identity, registration, &seeds).await?;
+        let cluster = match seat(&raft, &identity, registration, &seeds).await {
+            Ok(cluster) => cluster,
+            Err(e) => {
+                // It may lead the root by now: leadership goes first.
+                raft.shutdown().await;
+                return Err(e);
+            }
+        };
         info!(
             broker = config.broker_id,
             node = identity.node_id,
@@ -217,19 +227,13 @@ impl Node {
 }
 
 async fn seat(
-    raft: raft::Node,
+    raft: &raft::Node,
     identity: &Identity,
     registration: Registration,
     seeds: &[String],
-) -> Result<Cluster, raft::Error> {
+) -> Result<Cluster, Error> {
     let root = raft.open_group(crate::types::ROOT_SHARD, Arc::new(RootMachine::default())).await?;
-    let known = root.machine().view();
-    let mut peers: Vec<String> = known.brokers().map(|b| b.internal.clone()).chain(seeds.iter().cloned()).collect();
-    peers.retain(|peer| *peer != registration.internal);
-    for broker in known.brokers().filter(|b| b.node != identity.node_id) {
-        raft.set_address(broker.node, broker.internal.clone());
-    }
-    Ok(Cluster::seat(raft, root, identity, registration, &peers).await)
+    Ok(Cluster::seat(raft.clone(), root, identity, registration, seeds).await?)
 }
 
 fn registration(config: &Config, address: SocketAddr) -> Registration {

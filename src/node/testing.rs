@@ -1,6 +1,6 @@
 //! A broker in this process and a client over a real socket, for the tests of any room.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader, ResponseHeader};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::config::{Cli, Command, Config};
-use crate::node::Node;
+use crate::node::{Error, Node};
 use crate::protocol::decode;
 
 pub struct Client {
@@ -26,13 +26,65 @@ pub async fn broker() -> (Node, Client, TempDir) {
 }
 
 pub async fn broker_in(dir: &Path, flags: &[&str]) -> (Node, Client) {
-    let data_dir = format!("--data-dir={}", dir.display());
-    let fixed = ["milepost", "serve", "--listen=127.0.0.1:0", "--internal-listen=127.0.0.1:0", &data_dir];
-    let cli = <Cli as clap::Parser>::try_parse_from(fixed.iter().chain(flags)).unwrap();
-    let Command::Serve(args) = cli.command else { unreachable!("serve was asked for") };
-    let node = Node::start(Config::load_from(*args, []).unwrap()).await.unwrap();
+    let flags = [&["--internal-listen=127.0.0.1:0"], flags].concat();
+    let node = Node::start(config(dir, &flags)).await.unwrap();
     let client = Client::connect(&node).await;
     (node, client)
+}
+
+/// With this data directory, and clients on a free port.
+pub fn config(data_dir: &Path, flags: &[impl AsRef<str>]) -> Config {
+    let data_dir = format!("--data-dir={}", data_dir.display());
+    let fixed = ["milepost", "serve", "--listen=127.0.0.1:0", &data_dir];
+    let all = fixed.into_iter().chain(flags.iter().map(AsRef::as_ref));
+    let cli = <Cli as clap::Parser>::try_parse_from(all).unwrap();
+    let Command::Serve(args) = cli.command else { unreachable!("serve was asked for") };
+    Config::load_from(*args, []).unwrap()
+}
+
+/// Brokers of one cluster in this process, each in a zone of its own.
+pub struct Site {
+    dir: TempDir,
+    /// Where brokers reach each other, by broker id.
+    ports: Vec<u16>,
+}
+
+impl Site {
+    pub fn new(brokers: usize) -> Site {
+        Site { dir: tempfile::tempdir().unwrap(), ports: free_ports(brokers) }
+    }
+
+    /// Every broker gets another internal address.
+    pub fn move_all(&mut self) {
+        self.ports = free_ports(self.ports.len());
+    }
+
+    pub fn data_dir(&self, broker: usize) -> PathBuf {
+        self.dir.path().join(format!("broker{broker}"))
+    }
+
+    /// Started in this directory, knowing these brokers.
+    pub async fn start_in(&self, data_dir: &Path, broker: usize, seeds: &[usize]) -> Result<Node, Error> {
+        let seeds: Vec<String> = seeds.iter().map(|seed| format!("127.0.0.1:{}", self.ports[*seed])).collect();
+        let flags = [
+            format!("--broker-id={broker}"),
+            format!("--zone=z{broker}"),
+            format!("--internal-listen=127.0.0.1:{}", self.ports[broker]),
+            format!("--store=file://{}", self.dir.path().join("store").display()),
+            format!("--seeds={}", seeds.join(",")),
+        ];
+        Node::start(config(data_dir, &flags)).await
+    }
+
+    pub async fn start(&self, broker: usize, seeds: &[usize]) -> Node {
+        self.start_in(&self.data_dir(broker), broker, seeds).await.unwrap()
+    }
+}
+
+fn free_ports(count: usize) -> Vec<u16> {
+    // All are held until all are chosen, so that they differ.
+    let held: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
 impl Client {
