@@ -12,7 +12,7 @@ use tracing::info;
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
 use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
-use crate::commit::{Lanes, Sequencers, Slots};
+use crate::commit::{self, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
@@ -30,6 +30,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// An upload is tried for so long; a producer's own patience is 30 s by default.
 const PUT_TIMEOUT: Duration = Duration::from_secs(15);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+const _: () = assert!(PUT_TIMEOUT.as_secs() + COMMIT_TIMEOUT.as_secs() <= commit::PREDECESSORS_MAX.as_secs());
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
@@ -66,6 +67,14 @@ impl Node {
     /// Something in the configuration, the directory or the bucket is wrong, and says what.
     pub async fn start(config: Config) -> Result<Node, Error> {
         let store = object::open(config.store.as_str()).await?;
+        Self::start_on(store, config).await
+    }
+
+    /// As [`Node::start`], on a store that is open already: settings are data, components are handed in.
+    ///
+    /// # Errors
+    /// As for [`Node::start`].
+    pub async fn start_on(store: Arc<dyn Store>, config: Config) -> Result<Node, Error> {
         object::probe(&*store, Instant::now() + PROBE_TIMEOUT).await?;
         let clients = listen("listen", &config.listen).await?;
         let address = clients.local_addr().map_err(|e| listen_error("listen", &config.listen, e))?;
@@ -86,6 +95,7 @@ impl Node {
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
         let mut raft_config = raft::Config::new(internal, cluster::raft_dir(&config.data_dir));
         raft_config.advertise = registration.internal.clone();
+        // A log that was lost took votes and entries with it: the node must not vote again under its id.
         raft_config.must_exist = identity.started;
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
