@@ -26,6 +26,9 @@ pub struct RootState {
     topics: BTreeMap<TopicId, Arc<Topic>>,
     names: BTreeMap<String, TopicId>,
     producer_id_next: i64,
+    /// How often partitions were created. Brokers give up a block of producer ids when it changes, so that every id below
+    /// a partition's `producer_id_next` was handed out before the partition existed.
+    creations: u64,
     /// (first id, time) of blocks issued within the expiry, oldest first.
     producer_blocks: VecDeque<(i64, Timestamp)>,
 }
@@ -171,6 +174,10 @@ impl RootState {
         self.producer_blocks.front().map_or(self.producer_id_next, |(first, _)| *first)
     }
 
+    pub fn creations(&self) -> u64 {
+        self.creations
+    }
+
     fn register(&mut self, new: Registration) -> RootAnswer {
         if !self.directories.values().any(|node| *node == new.node) {
             return RootAnswer::Refused(RootRefusal::UnknownNode);
@@ -237,6 +244,7 @@ impl RootState {
             deleting: false,
             producer_id_next: self.producer_id_next,
         };
+        self.creations += 1;
         self.topics.insert(new.id, Arc::new(topic));
         self.names.insert(new.name, new.id);
         RootAnswer::Topic(new.id)
@@ -253,6 +261,7 @@ impl RootState {
         let Some(placement) = self.place(topic.replication_factor, more as i32) else {
             return RootAnswer::Refused(RootRefusal::NoShard);
         };
+        self.creations += 1;
         let producer_id_next = self.producer_id_next;
         self.change_topic(id, |topic| {
             topic.placement.extend(placement);

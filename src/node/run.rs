@@ -120,6 +120,7 @@ impl Node {
         let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
         let poison = Arc::new(Poison::default());
         let uploads = Arc::new(upload::Counters::default());
+        let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
         let uploader = Uploader {
             settings: upload::Settings {
                 broker: config.broker_id,
@@ -130,7 +131,7 @@ impl Node {
             store,
             paths,
             cache: cache.clone(),
-            lanes: Arc::new(Lanes::new(cluster.clone(), shards.clone())),
+            lanes: lanes.clone(),
             poison: poison.clone(),
             counters: uploads.clone(),
         };
@@ -146,9 +147,10 @@ impl Node {
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
             ingest: Ingest::start(ingest_settings, sealed),
             poison,
+            lanes,
             message_bytes_max: config.message_max_bytes,
         });
-        let fetch = Arc::new(Fetch { cluster: cluster.clone(), shards: shards.clone(), cache: cache.clone() });
+        let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
         let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
 
         let limits = Limits {
