@@ -28,10 +28,12 @@ pub(super) fn root_voters(
     voters.clone()
 }
 
-/// One shard for every live broker that leads none of this factor yet. Empty when there are too few brokers.
+/// One shard for every live broker that leads none of this factor yet. Empty when there are too few brokers, and while
+/// a shard waits for the successor of its preferred leader: the successor would get a second one.
 pub(super) fn missing_shards(view: &RootState, factor: u16) -> Vec<RootEntry> {
     let alive: Vec<&Broker> = view.brokers().map(|b| b.as_ref()).filter(|b| b.alive).collect();
-    if alive.len() < usize::from(factor) || factor == 0 {
+    let orphaned = view.shards().any(|s| s.replication_factor == factor && view.broker_of(s.preferred).is_none());
+    if alive.len() < usize::from(factor) || factor == 0 || orphaned {
         return Vec::new();
     }
     let leads = |node: NodeId| view.shards().any(|s| s.replication_factor == factor && s.preferred == node);
@@ -139,6 +141,7 @@ mod tests {
         let mut view = cluster(&["a", "b", "c"]);
         missing_shards(&view, 3).into_iter().for_each(|entry| drop(view.apply(entry)));
         join(&mut view, 1, "b", "emptied");
+        assert_eq!(missing_shards(&view, 3), Vec::new(), "the newcomer will lead the shard of the one that left");
         let shard = view.shards().find(|s| s.preferred == 2).unwrap().clone();
         let voters = replaced_voters(&view, &shard).unwrap();
         assert!(voters.contains(&4) && !voters.contains(&2));
