@@ -72,7 +72,7 @@ impl Config {
             must_exist: false,
             heartbeat: Duration::from_millis(100),
             election_min: Duration::from_millis(300),
-            election_max: Duration::from_millis(500),
+            election_max: Duration::from_millis(450),
             beat_hold: Duration::from_millis(20),
             snapshot_entries: 20_000,
             snapshot_log_bytes: 64 << 20,

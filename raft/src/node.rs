@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -238,11 +238,13 @@ impl Node {
         );
         let offers = Arc::new(Offers::new(inner.store.clone()));
         let reads_waiting = Arc::new(AtomicUsize::new(0));
+        let stopping = Arc::new(AtomicBool::new(false));
         let network = GroupNetwork {
             group,
             peers: inner.peers.clone(),
             offers: offers.clone(),
             reads_waiting: reads_waiting.clone(),
+            stopping: stopping.clone(),
             sessions: inner.sessions.clone(),
             append_timeout: inner.config.progress_timeout * 5,
             install_timeout: inner.config.install_timeout,
@@ -267,6 +269,7 @@ impl Node {
             newest,
             offers,
             reads_waiting,
+            stopping,
             applied,
             log_poisoned: inner.log.poisoned(),
         };

@@ -67,14 +67,16 @@ fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {
     }
 }
 
+/// Brokers that are down count, as they do in Kafka: a topic made while one is down must not be short of a replica for
+/// ever. It goes to shards that exist; the root refuses when there are none.
 fn replication_factor(view: &RootState, settings: &Settings, asked: i16) -> Result<u16, Error> {
-    let live = view.brokers().filter(|broker| broker.alive).count();
+    let brokers = view.brokers().count();
     let wanted = if asked == -1 { settings.default_replication_factor } else { asked };
-    let wanted = if wanted == -1 { live.clamp(1, REPLICAS_WANTED) as i16 } else { wanted };
+    let wanted = if wanted == -1 { brokers.clamp(1, REPLICAS_WANTED) as i16 } else { wanted };
     match u16::try_from(wanted) {
-        Ok(factor) if factor > 0 && usize::from(factor) <= live => Ok(factor),
+        Ok(factor) if factor > 0 && usize::from(factor) <= brokers => Ok(factor),
         Ok(factor) if factor > 0 => {
-            Err(Error::InvalidReplicationFactor(format!("replication factor {factor}, but {live} brokers are alive")))
+            Err(Error::InvalidReplicationFactor(format!("replication factor {factor}, but {brokers} brokers")))
         }
         _ => Err(Error::InvalidReplicationFactor(format!("the replication factor must be larger than 0, not {wanted}"))),
     }
@@ -158,8 +160,15 @@ mod tests {
         assert_eq!(code(&view, &by_hand), ErrorCode::InvalidRequest);
         let config = CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms")).with_value(None);
         assert_eq!(code(&view, &asked("t", 1, 1).with_configs(vec![config])), ErrorCode::InvalidConfig);
+    }
+
+    #[test]
+    fn a_broker_that_is_down_does_not_lower_the_replication_factor() {
+        let mut view = sample::cluster(&["a", "b", "c"]);
         sample::set_dead(&mut view, 1);
-        assert_eq!(code(&view, &asked("t", 1, 2)), ErrorCode::InvalidReplicationFactor);
+        for factor in [-1, 3] {
+            assert_eq!(plan(&view, &sample::settings(), &asked("t", 1, factor)).unwrap().replication_factor, 3);
+        }
     }
 
     #[tokio::test]

@@ -24,7 +24,7 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Of the rounds without success, one in so many is logged.
-const ROUNDS_PER_WARNING: u64 = 25;
+pub(super) const ROUNDS_PER_WARNING: u64 = 25;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {

@@ -11,6 +11,7 @@
 //! directory ──join──▶ node id ──register──▶ broker epoch        topic: creating ─▶ shard entries ─▶ live ─▶ answered
 //! ```
 
+mod addresses;
 mod controller;
 pub mod entry;
 mod guess;
@@ -33,4 +34,5 @@ pub use identity::{Identity, IdentityError};
 pub use join::{JoinAnswer, JoinError, Start, raft_dir};
 pub use machine::RootMachine;
 pub use reconcile::{announce, reconcile};
+pub use seat::SeatError;
 pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, Shard, Topic};

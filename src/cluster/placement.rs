@@ -157,7 +157,9 @@ pub(super) mod tests {
 
     fn grown(zones: &[&str], factor: u16) -> RootState {
         let mut view = cluster(zones);
-        missing_shards(&view, factor).into_iter().for_each(|entry| drop(view.apply(entry)));
+        for entry in missing_shards(&view, factor) {
+            view.apply(entry);
+        }
         view
     }
 
@@ -168,7 +170,9 @@ pub(super) mod tests {
             if changes.is_empty() {
                 return;
             }
-            changes.into_iter().for_each(|entry| drop(view.apply(entry)));
+            for entry in changes {
+                view.apply(entry);
+            }
         }
         panic!("the shards change for ever");
     }

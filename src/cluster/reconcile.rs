@@ -25,9 +25,7 @@ pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Ar
     let mut applied = cluster.root().applied();
     loop {
         let view = cluster.view();
-        for broker in view.brokers().filter(|b| b.node != cluster.node_id()) {
-            cluster.node().set_address(broker.node, broker.internal.clone());
-        }
+        cluster.addresses().follow(&view);
         let mine = view.shards().filter(|s| s.voters.contains(&cluster.node_id()));
         for record in mine.filter(|s| shards.get(s.id).is_none()) {
             match cluster.node().open_group(record.id, Arc::new(Replica::default())).await {
@@ -40,7 +38,8 @@ pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Ar
                 Err(e) => warn!(shard = record.id, error = %e, "the shard cannot be opened"),
             }
         }
-        if applied.changed().await.is_err() {
+        // Also without news: what failed is tried again.
+        if let Ok(Err(_)) = timeout(TICK, applied.changed()).await {
             return;
         }
     }
@@ -70,10 +69,7 @@ async fn keep(cluster: Cluster, shard: Arc<OpenShard>) {
     let mut leading = Leading::default();
     loop {
         found(&cluster, &shard, opened).await;
-        if !shard.is_caught_up() && read_index(cluster.node(), &shard, STEP_TIMEOUT).await.is_ok() {
-            shard.mark_caught_up();
-            debug!(shard = shard.id, "readers are served");
-        }
+        catch_up(&cluster, &shard).await;
         let now = *leadership.borrow_and_update();
         if let Some(since) = leading.since(now, Instant::now()) {
             keep_voters(&cluster, &shard).await;
@@ -89,6 +85,15 @@ async fn keep(cluster: Cluster, shard: Arc<OpenShard>) {
         if let Ok(Err(_)) = timeout(pause, leadership.changed()).await {
             return;
         }
+    }
+}
+
+async fn catch_up(cluster: &Cluster, shard: &OpenShard) {
+    // A group that is not founded has no leader to ask: waiting for one would put off founding it.
+    let pending = !shard.is_caught_up() && !shard.group.voters().is_empty();
+    if pending && read_index(cluster.node(), shard, STEP_TIMEOUT).await.is_ok() {
+        shard.mark_caught_up();
+        debug!(shard = shard.id, "readers are served");
     }
 }
 

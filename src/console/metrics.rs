@@ -1,7 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
+use milepost_raft::{Group, NodeId, StateMachine};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -15,6 +17,9 @@ use crate::connection::Server;
 use crate::index::Shards;
 use crate::peer;
 use crate::upload;
+
+/// A voter that has been silent for longer does not count as well.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The rooms that have something to tell.
 pub struct Sources {
@@ -76,6 +81,15 @@ impl Sources {
             let labels = [("shard", shard.id.to_string())];
             ConstGauge::new(leads(shard)).encode(metric.encode_family(&labels)?)?;
         }
+        let root = self.cluster.root();
+        let voters = shards.iter().map(|shard| (shard.id, well_voters(&shard.group)));
+        let voters: Vec<_> = voters.chain([(root.id(), well_voters(root))]).collect();
+        let help = "Voters of a shard led here that have its log and answered lately";
+        let mut metric = encoder.encode_descriptor("shard_voters_caught_up", help, None, MetricType::Gauge)?;
+        for (shard, count) in voters.into_iter().filter_map(|(shard, count)| Some((shard, count?))) {
+            let labels = [("shard", shard.to_string())];
+            ConstGauge::new(count).encode(metric.encode_family(&labels)?)?;
+        }
         Ok(())
     }
 
@@ -100,6 +114,16 @@ impl Sources {
         }
         Ok(())
     }
+}
+
+/// `None` where another broker leads: only the leader knows.
+fn well_voters<S: StateMachine>(group: &Group<S>) -> Option<i64> {
+    if !group.leadership().borrow().ready {
+        return None;
+    }
+    let heard = group.heard_within(HEARD_WITHIN);
+    let is_well = |node: &NodeId| group.caught_up(*node) && heard.get(node).copied().unwrap_or(false);
+    Some(group.voters().iter().filter(|node| is_well(node)).count() as i64)
 }
 
 fn kind(kind: u8) -> String {

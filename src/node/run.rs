@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
-use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine};
+use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
 use crate::commit::{self, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
@@ -41,6 +41,8 @@ pub enum Error {
     Store(#[from] object::Error),
     #[error(transparent)]
     Join(#[from] JoinError),
+    #[error(transparent)]
+    Seat(#[from] SeatError),
     #[error("raft: {0}")]
     Raft(#[from] raft::Error),
     #[error("{what} {address}: {source}")]
@@ -99,7 +101,14 @@ impl Node {
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
         // No group is open yet: nothing was voted for or accepted before this is on disk.
         identity.mark_started(&config.data_dir).map_err(JoinError::from)?;
-        let cluster = seat(raft, &identity, registration, &seeds).await?;
+        let cluster = match seat(&raft, &identity, registration, &seeds).await {
+            Ok(cluster) => cluster,
+            Err(e) => {
+                // It may lead the root by now: leadership goes first.
+                raft.shutdown().await;
+                return Err(e);
+            }
+        };
         info!(
             broker = config.broker_id,
             node = identity.node_id,
@@ -107,7 +116,7 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Ok(Self::furnish(config, cluster, peers, store, paths, clients, address).await?)
+        Self::furnish(config, cluster, peers, store, paths, clients, address).await
     }
 
     /// Builds the rooms from the object store up to the sockets.
@@ -228,19 +237,13 @@ impl Node {
 }
 
 async fn seat(
-    raft: raft::Node,
+    raft: &raft::Node,
     identity: &Identity,
     registration: Registration,
     seeds: &[String],
-) -> Result<Cluster, raft::Error> {
+) -> Result<Cluster, Error> {
     let root = raft.open_group(crate::types::ROOT_SHARD, Arc::new(RootMachine::default())).await?;
-    let known = root.machine().view();
-    let mut peers: Vec<String> = known.brokers().map(|b| b.internal.clone()).chain(seeds.iter().cloned()).collect();
-    peers.retain(|peer| *peer != registration.internal);
-    for broker in known.brokers().filter(|b| b.node != identity.node_id) {
-        raft.set_address(broker.node, broker.internal.clone());
-    }
-    Ok(Cluster::seat(raft, root, identity, registration, &peers).await)
+    Ok(Cluster::seat(raft.clone(), root, identity, registration, seeds).await?)
 }
 
 fn registration(config: &Config, address: SocketAddr) -> Registration {

@@ -160,6 +160,18 @@ async fn bad_batches_get_kafkas_errors_and_good_ones_are_still_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_live_replicas_refuse_only_those_who_ask_for_all_acks() {
+    let (node, mut client, _dir) = broker().await;
+    let topic = Topic::create(&mut client, 1, &[("min.insync.replicas", "2")]).await;
+    let refused = topic.produced(&mut client, 9, &[records_of(1, &Spec::default())]).await;
+    assert_eq!(refused.error_code, ErrorCode::NotEnoughReplicas.code());
+    let request = topic.produce(9, 1, &[records_of(1, &Spec::default())]);
+    let taken: ProduceResponse = client.ask(ApiKey::Produce, 9, &request).await;
+    assert_eq!(taken.responses[0].partition_responses[0].error_code, 0);
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_acks_success_is_silent_and_failure_closes() {
     let (node, mut client, _dir) = broker().await;
     let topic = Topic::create(&mut client, 1, &[]).await;

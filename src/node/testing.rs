@@ -1,6 +1,6 @@
 //! A broker in this process and a client over a real socket, for the tests of any room.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -22,7 +22,7 @@ use crate::batch::Header;
 use crate::batch::build::{NewRecord, Spec, batch};
 use crate::config::{Cli, Command, Config};
 use crate::node::{Error, Node};
-use crate::object::{Store, open};
+use crate::object::Store;
 use crate::protocol::decode;
 use crate::types::Producer;
 
@@ -42,27 +42,72 @@ pub async fn broker() -> (Node, Client, TempDir) {
 }
 
 pub async fn broker_in(dir: &Path, flags: &[&str]) -> (Node, Client) {
-    let config = config_in(dir, flags);
-    let store = open(config.store.as_str()).await.unwrap();
-    let node = Node::start_on(store, config).await.unwrap();
+    let node = Node::start(config(dir, flags)).await.unwrap();
     let client = Client::connect(&node).await;
     (node, client)
 }
 
 /// A broker whose store may misbehave.
 pub async fn start_on(store: Arc<dyn Store>, dir: &Path, flags: &[&str]) -> Result<Node, Error> {
-    Node::start_on(store, config_in(dir, flags)).await
+    Node::start_on(store, config(dir, flags)).await
 }
 
-fn config_in(dir: &Path, flags: &[&str]) -> Config {
-    let data_dir = format!("--data-dir={}", dir.display());
-    let free = |name: &str| (!flags.iter().any(|f| f.starts_with(name))).then(|| format!("{name}127.0.0.1:0"));
-    let fixed = ["milepost".to_owned(), "serve".to_owned(), data_dir].into_iter();
-    let listeners = ["--listen=", "--internal-listen="].into_iter().filter_map(free);
-    let all = fixed.chain(listeners).chain(flags.iter().map(|flag| (*flag).to_owned()));
+/// With this data directory, and listeners on free ports unless flags name others.
+pub fn config(data_dir: &Path, flags: &[impl AsRef<str>]) -> Config {
+    let data_dir = format!("--data-dir={}", data_dir.display());
+    let named = |name: &str| flags.iter().any(|flag| flag.as_ref().starts_with(name));
+    let free = |name: &&str| !named(name);
+    let fixed = ["milepost", "serve", &data_dir].into_iter().map(str::to_owned);
+    let listeners = ["--listen=", "--internal-listen="].iter().copied().filter(free).map(|name| format!("{name}127.0.0.1:0"));
+    let all = fixed.chain(listeners).chain(flags.iter().map(|flag| flag.as_ref().to_owned()));
     let cli = <Cli as clap::Parser>::try_parse_from(all).unwrap();
     let Command::Serve(args) = cli.command else { unreachable!("serve was asked for") };
     Config::load_from(*args, []).unwrap()
+}
+
+/// Brokers of one cluster in this process, each in a zone of its own.
+pub struct Site {
+    dir: TempDir,
+    /// Where brokers reach each other, by broker id.
+    ports: Vec<u16>,
+}
+
+impl Site {
+    pub fn new(brokers: usize) -> Site {
+        Site { dir: tempfile::tempdir().unwrap(), ports: free_ports(brokers) }
+    }
+
+    /// Every broker gets another internal address.
+    pub fn move_all(&mut self) {
+        self.ports = free_ports(self.ports.len());
+    }
+
+    pub fn data_dir(&self, broker: usize) -> PathBuf {
+        self.dir.path().join(format!("broker{broker}"))
+    }
+
+    /// Started in this directory, knowing these brokers.
+    pub async fn start_in(&self, data_dir: &Path, broker: usize, seeds: &[usize]) -> Result<Node, Error> {
+        let seeds: Vec<String> = seeds.iter().map(|seed| format!("127.0.0.1:{}", self.ports[*seed])).collect();
+        let flags = [
+            format!("--broker-id={broker}"),
+            format!("--zone=z{broker}"),
+            format!("--internal-listen=127.0.0.1:{}", self.ports[broker]),
+            format!("--store=file://{}", self.dir.path().join("store").display()),
+            format!("--seeds={}", seeds.join(",")),
+        ];
+        Node::start(config(data_dir, &flags)).await
+    }
+
+    pub async fn start(&self, broker: usize, seeds: &[usize]) -> Node {
+        self.start_in(&self.data_dir(broker), broker, seeds).await.unwrap()
+    }
+}
+
+fn free_ports(count: usize) -> Vec<u16> {
+    // All are held until all are chosen, so that they differ.
+    let held: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
 impl Client {

@@ -9,11 +9,9 @@
 //! ```
 
 mod acked;
-mod args;
 mod bulk;
 mod cases;
 mod check;
-mod client;
 mod fill;
 mod payload;
 mod report;
@@ -23,7 +21,8 @@ mod zones;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use args::Args;
+use rdkafka_cases::args::{self, Args};
+use rdkafka_cases::client;
 
 #[tokio::main]
 async fn main() -> ExitCode {
