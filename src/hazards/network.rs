@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use milepost_raft::{NodeId, call_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 
 use crate::node::Node;
@@ -38,6 +38,8 @@ struct Relay {
     address: SocketAddr,
     /// The broker's own listener.
     target: u16,
+    /// Bound to the target and never listening: until the broker listens there, the system gives it to nobody else.
+    _held: TcpSocket,
 }
 
 impl Three {
@@ -172,14 +174,16 @@ const HELLO_BYTES: usize = 15;
 async fn relay(broker: usize, cut: watch::Sender<BTreeSet<usize>>) -> Relay {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // The system does not give a port out again so soon.
-    let target = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let held = TcpSocket::new_v4().unwrap();
+    held.set_reuseaddr(true).unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let target = held.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(pass(stream, broker, target, cut.subscribe()));
         }
     });
-    Relay { address, target }
+    Relay { address, target, _held: held }
 }
 
 /// Both ways until one side closes or the wire is cut.
