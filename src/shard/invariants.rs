@@ -28,7 +28,7 @@ pub fn watermarks_only_grow(before: &PartitionState, after: &PartitionState) -> 
 
 /// 6: leader epochs never fall along the log.
 pub fn epochs_only_grow(partition: &PartitionState) -> bool {
-    partition.epochs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1 || a.0 < b.0 && a.1 == b.1)
+    partition.epochs.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)
         && partition.pointers.iter().is_sorted_by_key(|p| p.leader_epoch)
 }
 
