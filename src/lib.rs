@@ -33,3 +33,6 @@ pub mod cluster;
 pub mod console;
 pub mod inspect;
 pub mod zone;
+
+#[cfg(test)]
+mod hazards;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,6 +40,8 @@ pub(crate) struct GroupNetwork {
     pub(crate) offers: Arc<Offers>,
     /// Reads that wait for the next round of beats: those must not wait for company.
     pub(crate) reads_waiting: Arc<AtomicUsize>,
+    /// This replica is about to end: what comes back now has nowhere to go.
+    pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) sessions: Arc<AtomicU32>,
     /// For an answer to an append; a dead connection is noticed earlier, by the transport.
     pub(crate) append_timeout: Duration,
@@ -118,9 +120,11 @@ impl Client {
             kind::BEAT
         };
         let body = messages::append(self.network.group, 0, request);
-        Ok(messages::take_append_answer(
-            self.call(kind, body, within).await?,
-        )?)
+        let answer = self.call(kind, body, within).await?;
+        if self.network.stopping.load(Ordering::Relaxed) {
+            return Err(unreachable("this replica stops"));
+        }
+        Ok(messages::take_append_answer(answer)?)
     }
 }
 

@@ -159,16 +159,29 @@ fn spawn_with(slot: OwnedSemaphorePermit, work: impl Future<Output = ()> + Send 
     });
 }
 
-/// Feeds a stream of appends to the group and answers each, in order, up to the first that fails.
+/// Feeds a stream of appends to the group and answers each, in order, up to the first that fails. When the replica
+/// stops, what openraft has already is still answered.
 async fn run_appends(replica: Arc<Replica>, mut requests: mpsc::Receiver<(AppendRequest, Reply)>) {
+    if let Ok(_inside) = replica.enter().await {
+        feed_appends(&replica, &mut requests).await;
+    }
+    requests.close();
+    while let Some((_, reply)) = requests.recv().await {
+        reply.send(messages::failed("the stream has ended"), false);
+    }
+}
+
+async fn feed_appends(replica: &Replica, requests: &mut mpsc::Receiver<(AppendRequest, Reply)>) {
     let (feed, fed) = mpsc::channel(APPENDS_QUEUED_MAX);
+    let mut feed = Some(feed);
+    let mut stopped = std::pin::pin!(replica.until_stopped());
     let raft: &Raft = replica.raft();
     let fed = futures::stream::unfold(fed, |mut fed| async {
         fed.recv().await.map(|request| (request, fed))
     });
     let mut results = std::pin::pin!(raft.stream_append(fed));
     let mut replies = std::collections::VecDeque::new();
-    loop {
+    while feed.is_some() || !replies.is_empty() {
         tokio::select! {
             biased;
             result = results.next(), if !replies.is_empty() => {
@@ -189,11 +202,12 @@ async fn run_appends(replica: Arc<Replica>, mut requests: mpsc::Receiver<(Append
                     None => return reply.send(messages::failed("the stream has ended"), false),
                 }
             }
-            request = requests.recv(), if replies.len() < APPENDS_QUEUED_MAX => {
+            () = &mut stopped, if feed.is_some() => feed = None,
+            request = requests.recv(), if feed.is_some() && replies.len() < APPENDS_QUEUED_MAX => {
                 let Some((request, reply)) = request else { return };
                 replies.push_back(reply);
                 // There is room: no more wait in it than have a reply to come.
-                if feed.try_send(request).is_err() {
+                if feed.as_ref().is_none_or(|feed| feed.try_send(request).is_err()) {
                     return;
                 }
             }

@@ -10,6 +10,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::future::BoxFuture;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tracing::Dispatch;
 
 use crate::*;
 
@@ -158,12 +159,23 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<TestNode>,
     pub(crate) groups: u32,
     pub(crate) adjust: fn(&mut Config),
+    watcher: Dispatch,
     addresses: HashMap<NodeId, String>,
 }
 
 impl Cluster {
     /// Nodes 1..=count with groups 1..=groups, all initialised.
     pub(crate) fn start(count: u64, groups: u32, adjust: fn(&mut Config)) -> Self {
+        Cluster::start_watched(count, groups, adjust, Dispatch::none())
+    }
+
+    /// What the nodes log goes to `watcher`.
+    pub(crate) fn start_watched(
+        count: u64,
+        groups: u32,
+        adjust: fn(&mut Config),
+        watcher: impl Into<Dispatch>,
+    ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let store = MemoryStore::default();
         let mut cluster = Cluster {
@@ -172,6 +184,7 @@ impl Cluster {
             nodes: vec![],
             groups,
             adjust,
+            watcher: watcher.into(),
             addresses: HashMap::new(),
         };
         (1..=count).for_each(|id| cluster.add(id));
@@ -190,9 +203,14 @@ impl Cluster {
 
     /// Starts (again) a node and opens its groups.
     pub(crate) fn add(&mut self, id: NodeId) {
+        let watcher = self.watcher.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
+            .on_thread_start(move || {
+                // For as long as the thread lives.
+                std::mem::forget(tracing::dispatcher::set_default(&watcher));
+            })
             .build();
         let runtime = runtime.expect("a runtime");
         let node = runtime.block_on(start_node(

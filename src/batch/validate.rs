@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::header::CRC_START;
 use super::{
-    Codec, Error, HEADER_BYTES, Header, NO_PRODUCER, NO_SEQUENCE, TimestampType, crc, records,
+    Codec, Error, HEADER_BYTES, Header, NO_PRODUCER, TimestampType, crc, records,
     varint,
 };
 use crate::types::Timestamp;

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::{Bytes, BytesMut};
 use milepost_raft::{Group, Node, NodeId, ProposeError};
 
+use crate::cluster::addresses::Addresses;
 use crate::cluster::{RootAnswer, RootEntry, RootMachine, RootRefusal, RootState};
 use crate::peer::{self, Answer, LeaderError};
 use crate::types::varint::{self, Reader};
@@ -34,6 +35,7 @@ pub struct Cluster {
 struct Inner {
     node: Node,
     root: Group<RootMachine>,
+    addresses: Addresses,
     me: BrokerId,
     node_id: NodeId,
     epoch: BrokerEpoch,
@@ -54,13 +56,14 @@ impl Cluster {
     pub(super) fn new(
         node: Node,
         root: Group<RootMachine>,
+        addresses: Addresses,
         me: BrokerId,
         node_id: NodeId,
         epoch: BrokerEpoch,
         cluster_id: String,
     ) -> Self {
         let (producer_ids, refill) = (Mutex::default(), tokio::sync::Mutex::new(()));
-        Cluster { inner: Arc::new(Inner { node, root, me, node_id, epoch, cluster_id, producer_ids, refill }) }
+        Cluster { inner: Arc::new(Inner { node, root, addresses, me, node_id, epoch, cluster_id, producer_ids, refill }) }
     }
 
     /// The root state as applied on this broker.
@@ -91,6 +94,10 @@ impl Cluster {
 
     pub fn root(&self) -> &Group<RootMachine> {
         &self.inner.root
+    }
+
+    pub(super) fn addresses(&self) -> &Addresses {
+        &self.inner.addresses
     }
 
     /// The broker that leads the root shard (Kafka's controller), if known.
@@ -128,7 +135,12 @@ impl Cluster {
         if !leadership.ready {
             return Answer::NotLeader { leader: leadership.leader };
         }
-        let decided = match root.propose(entry, leadership.term).await {
+        Self::decide_in(root, leadership.term, entry).await
+    }
+
+    /// Only while this node leads in exactly this term.
+    pub(super) async fn decide_in(root: &Group<RootMachine>, term: u64, entry: Bytes) -> Answer {
+        let decided = match root.propose(entry, term).await {
             Ok(proposal) => proposal.await,
             Err(e) => Err(e),
         };

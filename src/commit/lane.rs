@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LeaderGuess};
 use crate::commit::wire::{IN_FLIGHT_MAX, decode_outcome, with_shard};
 use crate::index::Shards;
 use crate::object::Durable;
@@ -114,6 +114,7 @@ struct Lane {
     calls: FuturesOrdered<Call>,
     /// The sequence that the oldest in the queue follows.
     settled: u64,
+    guess: LeaderGuess,
     hint: Option<NodeId>,
     failed: bool,
     resume_at: Instant,
@@ -125,6 +126,7 @@ struct Lane {
 impl Lane {
     fn new(way: Way, stalled: Arc<AtomicBool>) -> Self {
         Lane {
+            guess: way.guess(),
             way,
             queue: VecDeque::new(),
             calls: FuturesOrdered::new(),
@@ -160,12 +162,12 @@ impl Lane {
         if self.failed || Instant::now() < self.resume_at {
             return;
         }
-        let Some(leader) = self.hint.or_else(|| self.way.leader()) else {
+        let Some(leader) = self.hint.or_else(|| self.guess.current()) else {
             self.pause();
             return;
         };
-        if self.queue.is_empty() {
-            // There is a leader again; whether it answers is seen with the next object.
+        if self.queue.is_empty() && self.way.may_have_leader() {
+            // Whether it answers is seen with the next object.
             self.is_heard();
         }
         while self.calls.len() < IN_FLIGHT_MAX.min(self.queue.len()) {
@@ -199,6 +201,7 @@ impl Lane {
             },
             Ok(Answer::NotLeader { leader }) => {
                 self.hint = leader;
+                self.guess.was_wrong();
                 self.fail();
             }
             Ok(Answer::Refused(why)) => {
@@ -207,6 +210,7 @@ impl Lane {
             }
             Ok(Answer::Unknown) | Err(_) => {
                 self.hint = None;
+                self.guess.was_wrong();
                 self.fail();
             }
         }
@@ -214,6 +218,7 @@ impl Lane {
 
     fn settle(&mut self, verdicts: Vec<Verdict>) {
         self.is_heard();
+        self.guess.was_right();
         let Some(front) = self.queue.pop_front() else { return };
         let previous = std::mem::replace(&mut self.settled, front.object.id().sequence);
         if verdicts.contains(&Verdict::Held) {
@@ -273,11 +278,13 @@ impl Submission {
 }
 
 impl Way {
-    fn leader(&self) -> Option<NodeId> {
-        match self.shards.get(self.shard) {
-            Some(open) => open.leader(),
-            None => Some(self.cluster.view().shard(self.shard)?.preferred),
-        }
+    /// Known by a broker that replicates the shard; others can only try.
+    fn may_have_leader(&self) -> bool {
+        self.shards.get(self.shard).is_none_or(|open| open.leader().is_some())
+    }
+
+    fn guess(&self) -> LeaderGuess {
+        LeaderGuess::new(self.cluster.clone(), self.shards.clone(), self.shard)
     }
 }
 
@@ -286,7 +293,8 @@ async fn follow_held(way: Way, submission: Submission, verdicts: Vec<Verdict>, b
     let mut open: Vec<Option<Reply>> = submission.replies.into_iter().map(Some).collect();
     answer_decided(&mut open, &verdicts);
     let timeout = submission.deadline.saturating_duration_since(Instant::now());
-    let answer = peer::call_leader(way.cluster.node(), || way.leader(), peer::AWAIT_HELD, body, timeout).await;
+    let mut guess = way.guess();
+    let answer = peer::call_leader(way.cluster.node(), || guess.take(), peer::AWAIT_HELD, body, timeout).await;
     if let Ok(Ok(Outcome::Taken(verdicts))) = answer.map(|body| decode_outcome(&body)) {
         answer_decided(&mut open, &verdicts);
     }

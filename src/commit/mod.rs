@@ -14,11 +14,15 @@
 //! ```
 
 mod lane;
+mod openings;
 mod sequencer;
 mod slots;
 mod wire;
 
 pub use lane::{Error, Lanes, Reply, Submission};
+pub use openings::PREDECESSORS_MAX;
 pub use sequencer::{Sequencer, Sequencers};
 pub use slots::{SlotError, Slots, answer_slots};
 pub use wire::{IN_FLIGHT_MAX, split_shard};
+#[cfg(test)]
+pub(crate) use wire::{decode_outcome, with_shard};

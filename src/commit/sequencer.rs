@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::{Cluster, now_ms};
+use crate::commit::openings::Openings;
 use crate::commit::wire::encode_outcome;
 use crate::index::OpenShard;
 use crate::peer::Answer;
@@ -47,6 +48,7 @@ enum Request {
 #[derive(Default)]
 pub struct Sequencers {
     queues: RwLock<HashMap<ShardId, mpsc::Sender<Request>>>,
+    openings: Openings,
 }
 
 impl Sequencers {
@@ -212,7 +214,8 @@ impl Sequencers {
             let accepts = |slot| {
                 shard.replica().read(|s| s.slot(slot).is_some_and(|p| p.accepts_unknown(producer_id, horizon)))
             };
-            let release = Release { slot, producer_id, accept_unknown: accepts(slot) };
+            let accept_unknown = accepts(slot) && self.openings.is_ripe((shard.id, slot, producer_id), Instant::now());
+            let release = Release { slot, producer_id, accept_unknown };
             let answer = self.entry(shard.id, Entry::Release(release).encode()).await;
             match answer {
                 Ok(Answer::Done(_)) => {}

@@ -34,7 +34,7 @@ impl OpenShard {
     /// May readers be answered from this replica? After a start only once it has applied what was committed then, so
     /// that no watermark steps back; and only while a leader is heard, so that no reader waits at a dead end.
     pub fn serving(&self) -> bool {
-        self.caught_up.load(Ordering::Acquire) && self.group.last_heard().is_some_and(is_recent)
+        self.is_caught_up() && self.group.last_heard().is_some_and(is_recent)
     }
 
     /// The caller has applied a read index of a leader since the start.
@@ -42,7 +42,11 @@ impl OpenShard {
         self.caught_up.store(true, Ordering::Release);
     }
 
+    /// A leader that has applied an entry of its own term has applied all that was committed before: it asks nobody.
     pub fn is_caught_up(&self) -> bool {
+        if !self.caught_up.load(Ordering::Acquire) && self.group.leadership().borrow().ready {
+            self.mark_caught_up();
+        }
         self.caught_up.load(Ordering::Acquire)
     }
 }

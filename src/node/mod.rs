@@ -5,6 +5,8 @@ mod run;
 mod service;
 mod snapshots;
 #[cfg(test)]
+mod cluster_test;
+#[cfg(test)]
 mod served_test;
 #[cfg(test)]
 pub mod testing;

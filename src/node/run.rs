@@ -11,8 +11,8 @@ use tracing::info;
 
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
-use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine};
-use crate::commit::{Lanes, Sequencers, Slots};
+use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
+use crate::commit::{self, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
@@ -30,6 +30,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// An upload is tried for so long; a producer's own patience is 30 s by default.
 const PUT_TIMEOUT: Duration = Duration::from_secs(15);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+const _: () = assert!(PUT_TIMEOUT.as_secs() + COMMIT_TIMEOUT.as_secs() <= commit::PREDECESSORS_MAX.as_secs());
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
@@ -40,6 +41,8 @@ pub enum Error {
     Store(#[from] object::Error),
     #[error(transparent)]
     Join(#[from] JoinError),
+    #[error(transparent)]
+    Seat(#[from] SeatError),
     #[error("raft: {0}")]
     Raft(#[from] raft::Error),
     #[error("{what} {address}: {source}")]
@@ -64,29 +67,48 @@ impl Node {
     /// Something in the configuration, the directory or the bucket is wrong, and says what.
     pub async fn start(config: Config) -> Result<Node, Error> {
         let store = object::open(config.store.as_str()).await?;
+        Self::start_on(store, config).await
+    }
+
+    /// As [`Node::start`], on a store that is open already: settings are data, components are handed in.
+    ///
+    /// # Errors
+    /// As for [`Node::start`].
+    pub async fn start_on(store: Arc<dyn Store>, config: Config) -> Result<Node, Error> {
         object::probe(&*store, Instant::now() + PROBE_TIMEOUT).await?;
         let clients = listen("listen", &config.listen).await?;
         let address = clients.local_addr().map_err(|e| listen_error("listen", &config.listen, e))?;
         let internal = resolve("internal_listen", &config.internal_listen).await?;
         let registration = registration(&config, address);
         let seeds: Vec<String> = config.seeds.iter().map(HostPort::to_string).collect();
-        let (identity, marker) = cluster::establish(
-            &store,
-            config.data_dir.clone(),
-            &seeds,
-            registration.clone(),
-            config.cluster_id.clone(),
-        )
-        .await?;
+        let start = cluster::Start {
+            store: &*store,
+            data_dir: &config.data_dir,
+            seeds: &seeds,
+            registration: &registration,
+            cluster_id: config.cluster_id.as_deref(),
+        };
+        let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
 
         let peers = Arc::new(Peers::default());
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
         let mut raft_config = raft::Config::new(internal, cluster::raft_dir(&config.data_dir));
         raft_config.advertise = registration.internal.clone();
+        // A log that was lost took votes and entries with it: the node must not vote again under its id.
+        raft_config.must_exist = identity.started;
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
-        let cluster = seat(raft, &identity, registration, &seeds).await?;
+        // No group is open yet: nothing was voted for or accepted before this is on disk.
+        identity.mark_started(&config.data_dir).map_err(JoinError::from)?;
+        let cluster = match seat(&raft, &identity, registration, &seeds).await {
+            Ok(cluster) => cluster,
+            Err(e) => {
+                // It may lead the root by now: leadership goes first.
+                raft.shutdown().await;
+                return Err(e);
+            }
+        };
         info!(
             broker = config.broker_id,
             node = identity.node_id,
@@ -94,7 +116,7 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Ok(Self::furnish(config, cluster, peers, store, paths, clients, address).await?)
+        Self::furnish(config, cluster, peers, store, paths, clients, address).await
     }
 
     /// Builds the rooms from the object store up to the sockets.
@@ -112,7 +134,7 @@ impl Node {
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
         let background = vec![
-            tokio::spawn(cluster::control(cluster.clone())),
+            tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
         ];
 
@@ -182,6 +204,11 @@ impl Node {
         self.address
     }
 
+    #[cfg(test)]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
     /// handed over.
     pub async fn shut_down(self) {
@@ -199,30 +226,24 @@ impl Node {
         self.cluster.node().shutdown().await;
     }
 
-    /// Metadata stops naming this broker at once, unless it is alone.
+    /// Metadata stops naming this broker at once and for good, unless it is alone.
     async fn say_goodbye(&self) {
         if self.cluster.view().brokers().filter(|b| b.alive).count() > 1 {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
-            let entry = RootEntry::SetAlive { broker, epoch, alive: false };
+            let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
         }
     }
 }
 
 async fn seat(
-    raft: raft::Node,
+    raft: &raft::Node,
     identity: &Identity,
     registration: Registration,
     seeds: &[String],
-) -> Result<Cluster, raft::Error> {
+) -> Result<Cluster, Error> {
     let root = raft.open_group(crate::types::ROOT_SHARD, Arc::new(RootMachine::default())).await?;
-    let known = root.machine().view();
-    let mut peers: Vec<String> = known.brokers().map(|b| b.internal.clone()).chain(seeds.iter().cloned()).collect();
-    peers.retain(|peer| *peer != registration.internal);
-    for broker in known.brokers().filter(|b| b.node != identity.node_id) {
-        raft.set_address(broker.node, broker.internal.clone());
-    }
-    Ok(Cluster::seat(raft, root, identity, registration, &peers).await)
+    Ok(Cluster::seat(raft.clone(), root, identity, registration, seeds).await?)
 }
 
 fn registration(config: &Config, address: SocketAddr) -> Registration {

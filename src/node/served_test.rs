@@ -3,116 +3,13 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::fetch_response::PartitionData;
-use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
-use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::*;
-use uuid::Uuid;
 
-use crate::batch::build::{NewRecord, Spec, batch};
+use crate::batch::build::Spec;
 use crate::batch::{Codec, Header, TimestampType, records};
-use crate::node::testing::{Client, broker, broker_in, text};
+use crate::node::testing::{Client, T0, Topic, batches, broker, broker_in, claim, records_of};
 use crate::protocol::ErrorCode;
-use crate::types::Producer;
-
-const TOPIC: &str = "t";
-const T0: i64 = 1_700_000_000_000;
-
-struct Topic {
-    id: Uuid,
-}
-
-impl Topic {
-    async fn create(client: &mut Client, partitions: i32, configs: &[(&'static str, &'static str)]) -> Topic {
-        let configs = configs.iter().map(|(name, value)| {
-            CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
-        });
-        let topic = CreatableTopic::default()
-            .with_name(text(TOPIC).into())
-            .with_num_partitions(partitions)
-            .with_replication_factor(1)
-            .with_configs(configs.collect());
-        let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(10_000);
-        let created: CreateTopicsResponse = client.ask(ApiKey::CreateTopics, 7, &request).await;
-        assert_eq!(created.topics[0].error_code, 0);
-        Topic { id: created.topics[0].topic_id }
-    }
-
-    fn produce(&self, version: i16, acks: i16, batches: &[Bytes]) -> ProduceRequest {
-        let partition = PartitionProduceData::default().with_index(0).with_records(Some(batches.concat().into()));
-        let data = TopicProduceData::default().with_partition_data(vec![partition]);
-        let data = if version >= 13 { data.with_topic_id(self.id) } else { data.with_name(text(TOPIC).into()) };
-        ProduceRequest::default()
-            .with_transactional_id(None)
-            .with_acks(acks)
-            .with_timeout_ms(10_000)
-            .with_topic_data(vec![data])
-    }
-
-    async fn produced(&self, client: &mut Client, version: i16, batches: &[Bytes]) -> PartitionProduceResponse {
-        let request = self.produce(version, -1, batches);
-        let response: ProduceResponse = client.ask(ApiKey::Produce, version, &request).await;
-        response.responses[0].partition_responses[0].clone()
-    }
-
-    fn fetch(&self, version: i16, offset: i64, bytes_max: i32, wait_ms: i32) -> FetchRequest {
-        let partition = FetchPartition::default()
-            .with_partition(0)
-            .with_fetch_offset(offset)
-            .with_partition_max_bytes(bytes_max);
-        let topic = FetchTopic::default().with_partitions(vec![partition]);
-        let topic = if version >= 13 { topic.with_topic_id(self.id) } else { topic.with_topic(text(TOPIC).into()) };
-        FetchRequest::default()
-            .with_replica_id(BrokerId(-1))
-            .with_max_wait_ms(wait_ms)
-            .with_min_bytes(1)
-            .with_max_bytes(i32::MAX)
-            .with_topics(vec![topic])
-    }
-
-    async fn fetched(&self, client: &mut Client, version: i16, offset: i64, bytes_max: i32) -> PartitionData {
-        let request = self.fetch(version, offset, bytes_max, 0);
-        let response: FetchResponse = client.ask(ApiKey::Fetch, version, &request).await;
-        response.responses[0].partitions[0].clone()
-    }
-
-    async fn offset_of(&self, client: &mut Client, timestamp: i64) -> (i64, i64) {
-        let partition = ListOffsetsPartition::default().with_partition_index(0).with_timestamp(timestamp);
-        let topic =
-            ListOffsetsTopic::default().with_name(text(TOPIC).into()).with_partitions(vec![partition]);
-        let request = ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic]);
-        let response: ListOffsetsResponse = client.ask(ApiKey::ListOffsets, 7, &request).await;
-        let partition = &response.topics[0].partitions[0];
-        assert_eq!(partition.error_code, 0);
-        (partition.offset, partition.timestamp)
-    }
-}
-
-fn records_of(count: i64, spec: &Spec) -> Bytes {
-    let values: Vec<String> = (0..count).map(|i| format!("value {i} {}", "x".repeat(60))).collect();
-    let records: Vec<NewRecord> =
-        (0..).zip(&values).map(|(i, value)| NewRecord::new(b"key", value.as_bytes(), T0 + i)).collect();
-    batch(&records, spec)
-}
-
-fn claim(id: i64, base_sequence: i32) -> Spec {
-    Spec { producer: Producer { id, epoch: 0 }, base_sequence, ..Spec::default() }
-}
-
-/// (base offset, leader epoch, offsets taken) of every batch in an answer.
-fn batches(partition: &PartitionData) -> Vec<(i64, i32, i32)> {
-    let mut rest = partition.records.clone().unwrap_or_default();
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let header = Header::peek(&rest).unwrap();
-        found.push((header.base_offset, header.leader_epoch, header.last_offset_delta + 1));
-        rest = rest.slice(header.total_len..);
-    }
-    found
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_version_produces_and_fetches() {
@@ -259,6 +156,18 @@ async fn bad_batches_get_kafkas_errors_and_good_ones_are_still_taken() {
     let answer = topic.produced(&mut client, 6, &[zstd]).await;
     assert_eq!(answer.error_code, ErrorCode::UnsupportedCompressionType.code());
     assert_eq!(topic.produced(&mut client, 9, &[records_of(2, &Spec::default())]).await.base_offset, 0);
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_live_replicas_refuse_only_those_who_ask_for_all_acks() {
+    let (node, mut client, _dir) = broker().await;
+    let topic = Topic::create(&mut client, 1, &[("min.insync.replicas", "2")]).await;
+    let refused = topic.produced(&mut client, 9, &[records_of(1, &Spec::default())]).await;
+    assert_eq!(refused.error_code, ErrorCode::NotEnoughReplicas.code());
+    let request = topic.produce(9, 1, &[records_of(1, &Spec::default())]);
+    let taken: ProduceResponse = client.ask(ApiKey::Produce, 9, &request).await;
+    assert_eq!(taken.responses[0].partition_responses[0].error_code, 0);
     node.shut_down().await;
 }
 

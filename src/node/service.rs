@@ -35,16 +35,24 @@ const ELSEWHERE: Answer = Answer::NotLeader { leader: None };
 
 impl Service for Peers {
     /// What must keep its order is enqueued before the future is returned: frames of one connection come in order.
-    fn call(&self, _from: NodeId, kind: u8, body: Bytes) -> BoxFuture<'static, Bytes> {
+    fn call(&self, from: NodeId, kind: u8, body: Bytes) -> BoxFuture<'static, Bytes> {
         let Some(seat) = self.seat.get() else { return ready(ELSEWHERE.encode()).boxed() };
         match kind {
             peer::ROOT => {
                 let cluster = seat.cluster.clone();
-                async move { cluster.answer(body).await.encode() }.boxed()
+                async move {
+                    let answer = cluster.answer(body.clone()).await;
+                    cluster.or_pass_on(from, kind, body, answer).await.encode()
+                }
+                .boxed()
             }
             peer::JOIN => {
                 let cluster = seat.cluster.clone();
-                async move { Cluster::let_in(cluster.root(), cluster.node(), body).await.encode() }.boxed()
+                async move {
+                    let answer = cluster.let_in(body.clone()).await;
+                    cluster.or_pass_on(from, kind, body, answer).await.encode()
+                }
+                .boxed()
             }
             _ => match split_shard(body) {
                 Ok((shard, body)) => seat.of_shard(kind, shard, body),

@@ -41,8 +41,12 @@ pub enum Fault {
     LostReply,
     /// [`Error::Unknown`] at once, takes effect after this time.
     Late(Duration),
+    /// [`Error::Unknown`] at once, takes effect when the gate is opened.
+    LateAt(Gate),
     /// Never returns and has no effect.
     Hang,
+    /// Waits at the gate, then [`Error::Refused`], without effect.
+    RefusedAt(Gate),
     /// Waits at the gate before it goes on.
     Gate(Gate),
     /// A page of a listing lacks every second key. Nothing for other operations.
@@ -63,7 +67,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Returns once for each call that has come.
+    /// Returns once for each call that has come, and once for each late effect.
     pub async fn arrival(&self) {
         self.arrived.acquire().await.expect("never closed").forget();
     }
@@ -215,7 +219,19 @@ impl Faulty {
                 });
                 Err(Error::unknown(name, "injected: effect comes late"))
             }
+            Some(Fault::LateAt(gate)) => {
+                tokio::spawn(async move {
+                    gate.pass().await;
+                    let _ = call.await;
+                    gate.arrived.add_permits(1);
+                });
+                Err(Error::unknown(name, "injected: effect comes late"))
+            }
             Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::RefusedAt(gate)) => {
+                gate.pass().await;
+                Err(Error::refused(name, "injected"))
+            }
         }
     }
 }

@@ -28,6 +28,8 @@ type Waiting = oneshot::Receiver<Result<Verdict, Error>>;
 /// One request's batches as they are taken in.
 struct Intake {
     version: i16,
+    /// acks = -1: `min.insync.replicas` is asked for.
+    all_acks: bool,
     memory: Memory,
     pending: Vec<Pending>,
     /// Shards that could not say which slot a partition has.
@@ -43,7 +45,8 @@ pub(super) struct Taken {
 impl Produce {
     /// Validates every partition and hands all good batches to ingest in one piece, in the order of the request.
     pub(super) async fn take(&self, version: i16, request: ProduceRequest, memory: Memory) -> Vec<Taken> {
-        let mut intake = Intake { version, memory, pending: Vec::new(), silent: HashSet::new() };
+        let all_acks = request.acks == -1;
+        let mut intake = Intake { version, all_acks, memory, pending: Vec::new(), silent: HashSet::new() };
         let mut taken = Vec::with_capacity(request.topics.len());
         let acks_known = matches!(request.acks, -1..=1);
         for topic in request.topics {
@@ -94,6 +97,10 @@ impl Produce {
         })?;
         let partition = Partition { topic: topic.id, index };
         let shard = topic.placement[index as usize];
+        let insync_min = configured("min.insync.replicas").and_then(|v| v.parse().ok()).unwrap_or(1);
+        if intake.all_acks && insync_min > 1 && self.live_voters(shard) < insync_min {
+            return Err(ErrorCode::NotEnoughReplicas);
+        }
         if self.lanes.is_stalled(shard) || intake.silent.contains(&shard) {
             return Err(error::of_slot(SlotError::Unavailable));
         }
@@ -110,6 +117,13 @@ impl Produce {
             waiting
         });
         Ok(waiting.collect())
+    }
+
+    /// Voters heard of lately. Raft wants a majority whatever this says.
+    fn live_voters(&self, shard: ShardId) -> usize {
+        let view = self.cluster.view();
+        let Some(record) = view.shard(shard) else { return 0 };
+        record.voters.iter().filter(|node| view.broker_of(**node).is_some_and(|b| b.alive)).count()
     }
 
     fn admit(&self, partition: Partition, batch: &ValidBatch) -> Result<(), ErrorCode> {

@@ -65,7 +65,9 @@ impl Chain {
         }
     }
 
+    /// `None` for an object of another epoch: the same sequence there is another object.
     pub(super) fn exception(&self, object: ObjectId, batch_index: u32) -> Option<Verdict> {
-        self.exceptions.get(&(object.sequence, batch_index)).copied()
+        let found = self.exceptions.get(&(object.sequence, batch_index));
+        found.filter(|_| object.epoch == self.epoch).copied()
     }
 }

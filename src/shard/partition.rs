@@ -116,7 +116,10 @@ impl PartitionState {
                     base_sequence: claim.base,
                     append_time: at.append_time,
                 };
-                match self.producers.entry(id).or_default().hold(held) {
+                let state = self.producers.entry(id).or_default();
+                let repeated = state.take_repeated(&held).map(|h| Released::of(&h, Verdict::Refused(Refusal::SequenceGap)));
+                released.extend(repeated);
+                match state.hold(held) {
                     true => Verdict::Held,
                     false => Verdict::Refused(Refusal::SequenceGap),
                 }

@@ -109,6 +109,14 @@ impl ProducerState {
         self.last_time = self.last_time.max(time);
     }
 
+    /// A retry takes the place of the held batch it repeats. Whoever brought that one may be gone, with nobody left to
+    /// end its wait: five such would shut their producer out.
+    pub(super) fn take_repeated(&mut self, held: &Held) -> Option<Held> {
+        let claim = |h: &Held| (h.epoch, h.base_sequence, h.span);
+        let at = self.held.iter().position(|h| claim(h) == claim(held))?;
+        Some(self.held.remove(at))
+    }
+
     /// False when there is no room: five batches ahead is more than a client may send.
     pub(super) fn hold(&mut self, held: Held) -> bool {
         if self.held.len() >= HELD_BATCHES_MAX {

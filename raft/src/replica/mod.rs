@@ -4,7 +4,7 @@ mod members;
 mod reads;
 mod snapshots;
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,9 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::Fatal;
 use openraft::raft::AppendEntriesResponse;
 use openraft::{RaftMetrics, ServerState};
-use tokio::sync::watch;
+use tokio::sync::{RwLock, RwLockReadGuard, watch};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::log::GroupLog;
 use crate::messages;
@@ -27,6 +28,9 @@ use crate::{Config, Error, GroupId, Leadership, LogPosition, NodeId};
 /// How long a commit of this module's own (membership, first configuration) may take.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a replica that stops waits for the requests of other nodes that openraft has already.
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(1);
+
 pub(crate) struct Replica {
     parts: Parts,
     leadership: watch::Sender<Leadership>,
@@ -34,6 +38,8 @@ pub(crate) struct Replica {
     heard: Mutex<Option<Instant>>,
     snapshotting: tokio::sync::Mutex<()>,
     installing: tokio::sync::Mutex<()>,
+    /// Read by every request of another node while openraft has it.
+    inside: RwLock<()>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
@@ -48,6 +54,7 @@ pub(crate) struct Parts {
     pub(crate) newest: Newest,
     pub(crate) offers: Arc<Offers>,
     pub(crate) reads_waiting: Arc<AtomicUsize>,
+    pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) applied: watch::Receiver<LogPosition>,
     pub(crate) log_poisoned: watch::Receiver<Option<String>>,
 }
@@ -63,6 +70,7 @@ impl Replica {
             heard: Mutex::default(),
             snapshotting: tokio::sync::Mutex::default(),
             installing: tokio::sync::Mutex::default(),
+            inside: RwLock::default(),
             tasks: Mutex::default(),
         });
         let watching = tokio::spawn(watch_group(replica.clone(), log_poisoned)).abort_handle();
@@ -100,9 +108,24 @@ impl Replica {
         Error::Stopped(self.stopped().unwrap_or_else(|| why.to_string()))
     }
 
+    /// For a request of another node: openraft does not stop in good order while the guard is held.
+    pub(crate) async fn enter(&self) -> Result<RwLockReadGuard<'_, ()>, String> {
+        let inside = self.inside.read().await;
+        self.stopped().map_or(Ok(inside), Err)
+    }
+
+    /// Ends with the replica.
+    pub(crate) async fn until_stopped(&self) {
+        // An error would say that the replica is gone, but it is here.
+        let _ = self.stopped.subscribe().wait_for(Option::is_some).await;
+    }
+
     /// Ends the replica; handles to it see why.
     pub(crate) async fn stop(&self, why: &str) {
         self.mark_stopped(why);
+        self.parts.stopping.store(true, Ordering::Relaxed);
+        // openraft takes a request that it can no longer answer for a fault, and says so loudly.
+        let _ = timeout(LAST_ANSWERS_TIMEOUT, self.inside.write()).await;
         lock(&self.tasks).drain(..).for_each(|task| task.abort());
         if let Err(why) = self.parts.raft.shutdown().await {
             tracing::warn!(group = self.parts.group, %why, "a group ended badly");
@@ -144,6 +167,10 @@ impl Replica {
     /// Answers one of Raft's own requests.
     pub(crate) async fn answer(&self, kind: u8, body: Bytes) -> Result<Bytes, String> {
         let text = |why: &dyn std::fmt::Display| why.to_string();
+        if kind == kind::SNAPSHOT {
+            return self.install(body).await;
+        }
+        let _inside = self.enter().await?;
         match kind {
             kind::BEAT | kind::URGENT_BEAT => {
                 let (_, request) = messages::take_append(body).map_err(|why| text(&why))?;
@@ -190,7 +217,6 @@ impl Replica {
                     .map_err(|why| text(&why))?;
                 Ok(messages::transfer_answer(&answer))
             }
-            kind::SNAPSHOT => self.install(body).await,
             _ => Err(format!("unknown kind {kind}")),
         }
     }

@@ -111,6 +111,7 @@ impl Replica {
             meta: offer.meta,
             snapshot,
         };
+        let _inside = self.enter().await?;
         let answer = self
             .parts
             .raft
