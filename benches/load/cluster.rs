@@ -60,7 +60,7 @@ impl Cluster {
             let mut command = Command::new(env!("CARGO_BIN_EXE_milepost"));
             command.args(["serve", "--broker-id", &(n + 1).to_string(), "--zone", &format!("az{}", n + 1)]);
             command.args(["--listen", address, "--internal-listen", &internal[n], "--seeds", &internal.join(",")]);
-            command.args(["--store", &store_url, "--log-filter", "warn", "--data-dir"]);
+            command.args(["--store", &store_url, "--log-filter", "error", "--data-dir"]);
             command.arg(data.path().join(format!("broker-{}", n + 1)));
             if let Some(puts) = plan.puts_per_second {
                 command.args(["--puts-per-second", &puts.to_string(), "--puts-burst", &puts.to_string()]);

@@ -44,7 +44,10 @@ pub struct Report {
 /// `epoch` is the clock that stamps are read against.
 pub async fn run(plan: Plan, epoch: Instant) -> Result<Report> {
     let mut connection = Connection::open(&plan.address, &plan.client_id).await?;
-    let asked = InitProducerIdRequest::default().with_transaction_timeout_ms(60_000).with_producer_id((-1).into()).with_producer_epoch(-1);
+    let asked = InitProducerIdRequest::default()
+        .with_transactional_id(None)
+        .with_producer_id((-1).into())
+        .with_producer_epoch(-1);
     let issued = connection.call(4, &asked).await?;
     ensure!(issued.error_code == 0, "InitProducerId: error {}", issued.error_code);
     let id = ProducerId { id: issued.producer_id.0, epoch: issued.producer_epoch };
