@@ -1,30 +1,24 @@
-"""Sums the JSON lines of `milepost inspect raft-log`: entries, pointers, bytes of log per pointer.
+"""Sums the JSON lines of `milepost inspect raft-log`: entries, pointers, bytes per pointer.
 
 usage: raft_bytes.py NAME RECORDS < LINES
 
-Reads "bytes_on_disk" of every line, and its pointers wherever they stand: a field "pointers" that is
-a number or a list, at any depth.
+A pointer's own bytes are counted apart from what an entry and the object's name take.
 """
 
 import json
 import sys
 
-
-def pointers(value):
-    if isinstance(value, list):
-        return sum(map(pointers, value))
-    if not isinstance(value, dict):
-        return 0
-    named = value.get("pointers", 0)
-    count = named if isinstance(named, int) else len(named)
-    return count + sum(pointers(inner) for name, inner in value.items() if name != "pointers")
-
-
 name, records = sys.argv[1], int(sys.argv[2])
 entries = [json.loads(line) for line in sys.stdin if line.strip()]
+appends = [entry for entry in entries if entry["kind"] == "append"]
 log_bytes = sum(entry["bytes_on_disk"] for entry in entries)
-count = sum(map(pointers, entries))
-print(f"{name}: {len(entries)} entries, {log_bytes} bytes of log ({log_bytes / records:.3f} per record)", end="")
-print(f", {count} pointers, {log_bytes / count:.1f} bytes per pointer" if count else ", no pointers")
+append_bytes = sum(entry["bytes_on_disk"] for entry in appends)
+pointer_bytes = sum(entry["entry"]["pointer_bytes"] for entry in appends)
+count = sum(len(entry["entry"]["pointers"]) for entry in appends)
+print(f"{name}: {len(entries)} entries, {log_bytes} bytes of log ({log_bytes / records:.3f} per record)")
 if not count:
     sys.exit(f"{name}: the log names no pointers")
+print(
+    f"{name}: {len(appends)} objects, {count} pointers: {pointer_bytes / count:.1f} bytes per pointer, "
+    f"{(append_bytes - pointer_bytes) / len(appends):.1f} more per entry with its object's name"
+)

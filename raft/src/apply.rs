@@ -175,13 +175,12 @@ impl RaftStateMachine<TypeConfig> for Applier {
         };
         let at = meta.last_log_id.as_ref().map(position).unwrap_or_default();
         self.machine.restore(at, bytes.clone()).map_err(stop)?;
-        let file = if self.dir.contains(&snapshot.file) {
-            self.dir.adopt(self.group, &snapshot.file)?
+        if self.dir.contains(&snapshot.file) {
+            self.newest.adopt(&self.dir, self.group, &snapshot.file)?;
         } else {
-            self.dir
-                .adopt(self.group, &self.dir.prepare(self.group, meta, &bytes)?)?
-        };
-        self.newest.set(Arc::new(file));
+            let prepared = self.dir.prepare(self.group, meta, &bytes)?;
+            self.newest.adopt(&self.dir, self.group, &prepared)?;
+        }
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         self.publish();
@@ -237,9 +236,7 @@ pub(crate) async fn write_frozen(
     let write = move || {
         let bytes = (frozen.serialise)();
         let prepared = dir.prepare(group, &frozen.meta, &bytes)?;
-        let file = Arc::new(dir.adopt(group, &prepared)?);
-        newest.set(file.clone());
-        Ok(file)
+        newest.adopt(&dir, group, &prepared)
     };
     tokio::task::spawn_blocking(write)
         .await

@@ -147,6 +147,41 @@ fn an_emptied_directory_comes_back_under_a_new_id_through_a_snapshot() {
 }
 
 #[test]
+fn a_change_of_voters_that_was_given_up_halfway_shows_and_can_be_finished() {
+    let mut cluster = Cluster::start(1, 1, defaults);
+    cluster.add(2);
+    let leader = cluster.leader();
+    leader
+        .run(leader.group().add_learner(2))
+        .expect("committed");
+    assert!(!leader.group().is_joint());
+    let voters = BTreeSet::from([1, 2]);
+    // Without the second voter the first half is not committed, so the second half is not asked for.
+    cluster.take(2).kill();
+    let leader = cluster.leader();
+    let change = leader.group().change_voters(voters.clone(), false);
+    leader.run(async {
+        tokio::select! {
+            result = change => panic!("the second voter is down: {result:?}"),
+            () = async {
+                while !leader.group().is_joint() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            } => {}
+        }
+    });
+    cluster.add(2);
+    eventually(|| cluster.leader().write(b"x").is_ok());
+    let leader = cluster.leader();
+    assert!(leader.group().is_joint(), "nobody goes on by himself");
+    leader
+        .run(leader.group().change_voters(voters.clone(), false))
+        .expect("committed");
+    assert!(!leader.group().is_joint());
+    assert_eq!(leader.group().voters(), voters);
+}
+
+#[test]
 fn shutdown_hands_leadership_over_first() {
     let mut cluster = Cluster::start(3, 1, defaults);
     cluster.leader().write(b"before").expect("committed");
@@ -388,4 +423,23 @@ fn a_directory_is_used_by_one_node_at_a_time() {
     let service = std::sync::Arc::new(crate::testing::Echo);
     let second = cluster.nodes[0].run(Node::start(config, identity, store, service));
     assert!(matches!(second, Err(Error::Locked(_))));
+}
+
+#[test]
+fn a_node_that_has_run_before_does_not_start_without_its_log() {
+    let mut cluster = Cluster::start(1, 1, defaults);
+    cluster.leader().write(b"x").expect("committed");
+    let node = cluster.take(1);
+    node.run(node.node.shutdown());
+    node.kill();
+    cluster.adjust = |config| config.must_exist = true;
+    cluster.add(1);
+    assert_eq!(cluster.node(1).wait_for_lines(1), ["x"]);
+    let node = cluster.take(1);
+    node.run(node.node.shutdown());
+    std::fs::remove_dir_all(cluster.data_dir(1).join("log")).expect("removed");
+    let mut config = Config::new(([127, 0, 0, 1], 0).into(), cluster.data_dir(1));
+    config.must_exist = true;
+    let opened = crate::data_dir::open_data_dir(&config, node.node.identity());
+    assert!(matches!(opened, Err(Error::LogMissing(_))));
 }

@@ -21,6 +21,9 @@ pub struct Config {
     /// What other nodes dial. Empty: the real listen address.
     pub advertise: String,
     pub data_dir: PathBuf,
+    /// This node has run before, so its log must be there. A node that starts over under its old id could vote twice
+    /// in a term and has forgotten what it acknowledged.
+    pub must_exist: bool,
     /// Time between beats of a leader.
     pub heartbeat: Duration,
     pub election_min: Duration,
@@ -66,6 +69,7 @@ impl Config {
             listen,
             advertise: String::new(),
             data_dir: data_dir.into(),
+            must_exist: false,
             heartbeat: Duration::from_millis(100),
             election_min: Duration::from_millis(300),
             election_max: Duration::from_millis(500),

@@ -18,6 +18,9 @@ pub(crate) fn open_data_dir(config: &Config, identity: &Identity) -> Result<Open
     let disk =
         FileDisk::open(&log_dir).map_err(Error::io(format!("opening {}", log_dir.display())))?;
     let recovered = recover(&disk, identity)?;
+    if config.must_exist && recovered.is_new() {
+        return Err(Error::LogMissing(log_dir));
+    }
     let groups = recovered.groups.clone();
     let log_config = LogConfig {
         identity: identity.clone(),

@@ -20,6 +20,9 @@ pub enum Error {
     },
     #[error("{0} is in use by another process")]
     Locked(PathBuf),
+    /// Its votes and entries are lost with it: the node must come back under a new id ([`crate::Config::must_exist`]).
+    #[error("{dir} holds no log, but this node has run before and must not start over under its old id", dir = .0.display())]
+    LogMissing(PathBuf),
     /// Bytes on disk are not what was written. Nothing was changed; a person has to look.
     #[error("{file} is damaged at byte {position}: {why}", file = file.display())]
     Damaged {

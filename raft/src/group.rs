@@ -148,6 +148,12 @@ impl<S: StateMachine> Group<S> {
         self.replica.learners()
     }
 
+    /// A change of voters has been committed halfway: both the old and the new voters have to agree to anything. It is
+    /// finished by the one who asked for it; if that one is gone, asking again for the same voters finishes it.
+    pub fn is_joint(&self) -> bool {
+        self.replica.is_joint()
+    }
+
     /// Leader only. Adds a learner without waiting for it to catch up ([`Group::caught_up`] tells).
     ///
     /// # Errors

@@ -59,7 +59,7 @@ impl Node {
     /// Opens the log, reads it, and starts the listener.
     ///
     /// # Errors
-    /// [`Error::Locked`], [`Error::WrongIdentity`] and [`Error::Damaged`] need a person; [`Error::Io`] and
+    /// [`Error::Locked`], [`Error::WrongIdentity`], [`Error::LogMissing`] and [`Error::Damaged`] need a person; [`Error::Io`] and
     /// [`Error::Config`] say what is wrong.
     pub async fn start(
         config: Config,
@@ -141,6 +141,15 @@ impl Node {
 
     pub fn remove_address(&self, node: NodeId) {
         self.inner.peers.set_address(node, None);
+    }
+
+    /// Asks which node answers at an address and notes it in the address book: for addresses that came without a node
+    /// id, such as seeds. Bounded by [`Config::connect_timeout`]; the answer may be this node itself.
+    ///
+    /// # Errors
+    /// [`CallError::Unreachable`], also when a node of another cluster answers; asking again does no harm.
+    pub async fn learn(&self, address: &str) -> Result<NodeId, CallError> {
+        self.inner.peers.learn(address).await
     }
 
     /// Groups with anything in the log, opened or not.

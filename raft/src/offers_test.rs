@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::snapshot::SnapshotDir;
+use crate::snapshot::{Newest, SnapshotDir};
 use crate::testing::MemoryStore;
 use crate::types::{Membership, StoredMembership, log_id};
 
@@ -16,7 +16,9 @@ async fn a_snapshot_is_stored_once_until_it_is_forgotten() {
         last_membership,
     };
     let prepared = dir.prepare(5, &meta, b"state").expect("room");
-    let file = Arc::new(dir.adopt(5, &prepared).expect("adopted"));
+    let file = Newest::default()
+        .adopt(&dir, 5, &prepared)
+        .expect("adopted");
     let store = MemoryStore::default();
     let offers = Offers::new(Arc::new(store.clone()));
     let vote = Vote::new_committed(1, 1);

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -38,19 +38,51 @@ pub struct SnapshotData {
 
 /// The newest snapshot of one group; shared by the applier, the scheduler and the network.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Newest(Arc<Mutex<Option<Arc<SnapshotFile>>>>);
+pub(crate) struct Newest(Arc<NewestState>);
+
+#[derive(Debug, Default)]
+struct NewestState {
+    file: Mutex<Option<Arc<SnapshotFile>>>,
+    /// Held while the disk is changed, so that those who only look need not wait for it.
+    adopting: Mutex<()>,
+}
 
 impl Newest {
     pub(crate) fn get(&self) -> Option<Arc<SnapshotFile>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0.file).clone()
     }
 
+    /// What a restart has found.
     pub(crate) fn set(&self, file: Arc<SnapshotFile>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        *lock(&self.0.file) = Some(file);
     }
+
+    /// Makes a prepared file the newest, on disk and here, unless there is a newer one by now: a slow writer must not
+    /// take the place of what was installed meanwhile. Answers the newest. Blocks.
+    pub(crate) fn adopt(
+        &self,
+        dir: &SnapshotDir,
+        group: GroupId,
+        prepared: &SnapshotFile,
+    ) -> io::Result<Arc<SnapshotFile>> {
+        let _one_at_a_time = lock(&self.0.adopting);
+        if let Some(newest) = self.get()
+            && newest.meta.last_log_id >= prepared.meta.last_log_id
+        {
+            if newest.path != prepared.path {
+                fs::remove_file(&prepared.path)?;
+            }
+            return Ok(newest);
+        }
+        let adopted = Arc::new(dir.adopt(group, prepared)?);
+        self.set(adopted.clone());
+        Ok(adopted)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every update leaves the value whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The directory of all groups' snapshots. Its calls block.
@@ -84,7 +116,7 @@ impl SnapshotDir {
             .join(format!("{group:08x}-{index:016x}-{term:016x}.snap"))
     }
 
-    /// Writes and syncs a file that is not the group's newest yet: [`SnapshotDir::adopt`] makes it so.
+    /// Writes and syncs a file that is not the group's newest yet: [`Newest::adopt`] makes it so.
     pub(crate) fn prepare(
         &self,
         group: GroupId,
@@ -125,11 +157,7 @@ impl SnapshotDir {
     }
 
     /// Makes a prepared file the newest of the group and removes the older ones.
-    pub(crate) fn adopt(
-        &self,
-        group: GroupId,
-        prepared: &SnapshotFile,
-    ) -> io::Result<SnapshotFile> {
+    fn adopt(&self, group: GroupId, prepared: &SnapshotFile) -> io::Result<SnapshotFile> {
         let path = self.final_path(group, &prepared.meta);
         if path != prepared.path {
             fs::rename(&prepared.path, &path)?;

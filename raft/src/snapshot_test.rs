@@ -35,6 +35,24 @@ fn the_newest_comes_back_and_older_ones_are_gone() {
 }
 
 #[test]
+fn a_late_older_one_does_not_replace_a_newer_one() {
+    let place = tempfile::tempdir().expect("a directory");
+    let dir = SnapshotDir::open(place.path()).expect("opened");
+    let newest = Newest::default();
+    let slow = dir.prepare(5, &meta(100), b"slow").expect("room");
+    let installed = dir.prepare(5, &meta(5_000), b"installed").expect("room");
+    newest.adopt(&dir, 5, &installed).expect("adopted");
+    let kept = newest.adopt(&dir, 5, &slow).expect("dropped");
+    assert_eq!(kept.meta, meta(5_000));
+    assert_eq!(newest.get().expect("adopted").meta, meta(5_000));
+    let again = newest.adopt(&dir, 5, &kept).expect("there already");
+    assert_eq!(again.path, kept.path);
+    let (file, bytes) = dir.newest(5).expect("undamaged").expect("there");
+    assert_eq!((file.meta, &bytes[..]), (meta(5_000), &b"installed"[..]));
+    assert_eq!(fs::read_dir(place.path()).expect("listed").count(), 1);
+}
+
+#[test]
 fn one_that_was_not_adopted_is_gone_after_a_restart() {
     let place = tempfile::tempdir().expect("a directory");
     let dir = SnapshotDir::open(place.path()).expect("opened");

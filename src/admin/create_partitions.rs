@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::admin::error::code_and_message;
 use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, names, topics};
 use crate::batch::Segments;
-use crate::cluster::{self, RootEntry, RootRefusal, RootState};
+use crate::cluster::{RootEntry, RootRefusal, RootState};
 use crate::protocol::{self, decode, encode};
 use crate::types::TopicId;
 
@@ -43,13 +43,7 @@ async fn grow(
     if validate_only {
         return Ok(());
     }
-    match admin.propose(RootEntry::AddPartitions { topic, partitions: asked.count }, deadline).await {
-        // The answer to the first attempt was lost: it has grown as asked.
-        Err(Error::Cluster(cluster::Error::Refused(RootRefusal::NotGrowing)))
-            if admin.cluster.view().topic(topic).is_some_and(|t| t.placement.len() == asked.count as usize) => {}
-        Err(e) => return Err(e),
-        Ok(_) => {}
-    }
+    admin.propose(RootEntry::AddPartitions { topic, partitions: asked.count }, deadline).await?;
     admin.wait_live(topic, asked.count, deadline).await.map(drop)
 }
 

@@ -69,7 +69,7 @@ fn of_refusal(refusal: RootRefusal) -> ErrorCode {
         // Shards of a factor are missing only while there are too few brokers for it.
         RootRefusal::NoShard => ErrorCode::InvalidReplicationFactor,
         RootRefusal::NotGrowing => ErrorCode::InvalidPartitions,
-        RootRefusal::UnknownNode => ErrorCode::UnknownServerError,
+        RootRefusal::UnknownNode | RootRefusal::BrokerInUse => ErrorCode::UnknownServerError,
     }
 }
 

@@ -29,12 +29,8 @@ impl Placed {
         let node_is_live = |node: &NodeId| view.broker_of(*node).is_some_and(|b| b.alive);
         let true_leader = leader.filter(node_is_live).or(Some(shard.preferred).filter(node_is_live));
         let true_leader = true_leader.and_then(|node| view.broker_of(node)).map(|b| b.id).or(live.first().copied());
-        // A replica in the client's zone; else a broker there, which asks a replica; else the leader wherever it is.
-        let candidates = [
-            ids(&mut voters.iter().copied().filter(in_zone)),
-            ids(&mut view.brokers().filter(in_zone)),
-            true_leader.into_iter().collect(),
-        ];
+        // A replica in the client's zone; else the leader wherever it is, since only replicas can be read from.
+        let candidates = [ids(&mut voters.iter().copied().filter(in_zone)), true_leader.into_iter().collect()];
         Placed {
             replicas: ids(&mut voters.iter().copied()),
             dead: ids(&mut voters.iter().copied().filter(|b| !b.alive)),
@@ -118,10 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_without_a_voter_gets_its_own_broker_and_one_without_brokers_the_leader() {
+    fn a_zone_without_a_voter_gets_the_leader() {
         let mut view = sample::cluster(&["a", "b"]);
         sample::join(&mut view, 2, "c");
-        assert_eq!(share(&leaders(&view, 1, Some("c"), Some(1)), 2), 3000);
+        assert_eq!(share(&leaders(&view, 1, Some("c"), Some(1)), 0), 3000);
         sample::set_dead(&mut view, 2);
         assert_eq!(share(&leaders(&view, 1, Some("c"), Some(2)), 1), 3000);
         assert_eq!(share(&leaders(&view, 1, Some("mars"), Some(2)), 1), 3000);

@@ -1,6 +1,5 @@
 //! The whole room over a socket of a real broker: what the root decides, shards carry out, and clients see.
 
-use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
@@ -8,54 +7,17 @@ use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
 use kafka_protocol::messages::*;
-use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
-use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::config::{Cli, Command, Config};
-use crate::node::Node;
-use crate::protocol::{ErrorCode, decode};
+use crate::node::testing::{Client, broker_in, text};
+use crate::protocol::ErrorCode;
 
-struct Client {
-    stream: TcpStream,
-    correlation_id: i32,
+#[allow(async_fn_in_trait)]
+trait Admin {
+    async fn metadata(&mut self, version: i16, name: &'static str) -> MetadataResponseTopic;
+    async fn create(&mut self, version: i16, topics: Vec<CreatableTopic>, validate_only: bool) -> CreateTopicsResponse;
 }
 
-async fn broker() -> (Node, Client, TempDir) {
-    let dir = tempfile::tempdir().unwrap();
-    let cli = format!(
-        "milepost serve --listen=127.0.0.1:0 --internal-listen=127.0.0.1:0 --num-partitions=3 --data-dir={}",
-        dir.path().display()
-    );
-    let cli = <Cli as clap::Parser>::try_parse_from(cli.split(' ')).unwrap();
-    let Command::Serve(args) = cli.command else { unreachable!("serve was asked for") };
-    let node = Node::start(Config::load_from(*args, []).unwrap()).await.unwrap();
-    let stream = TcpStream::connect(node.address()).await.unwrap();
-    (node, Client { stream, correlation_id: 0 }, dir)
-}
-
-impl Client {
-    async fn ask<A: Decodable>(&mut self, key: ApiKey, version: i16, request: &impl Encodable) -> A {
-        self.correlation_id += 1;
-        let header = RequestHeader::default()
-            .with_request_api_key(key as i16)
-            .with_request_api_version(version)
-            .with_correlation_id(self.correlation_id)
-            .with_client_id(Some(StrBytes::from_static_str("test,zone=local-0")));
-        let mut frame = BytesMut::new();
-        header.encode(&mut frame, key.request_header_version(version)).unwrap();
-        request.encode(&mut frame, version).unwrap();
-        self.stream.write_u32(frame.len() as u32).await.unwrap();
-        self.stream.write_all(&frame).await.unwrap();
-        let len = self.stream.read_u32().await.unwrap();
-        let mut answer = vec![0; len as usize];
-        self.stream.read_exact(&mut answer).await.unwrap();
-        let mut answer = Bytes::from(answer);
-        ResponseHeader::decode(&mut answer, key.response_header_version(version)).unwrap();
-        decode(version, answer).unwrap()
-    }
-
+impl Admin for Client {
     async fn metadata(&mut self, version: i16, name: &'static str) -> MetadataResponseTopic {
         let topic = MetadataRequestTopic::default().with_name(Some(text(name).into()));
         let request = MetadataRequest::default().with_topics(Some(vec![topic]));
@@ -70,10 +32,6 @@ impl Client {
     }
 }
 
-fn text(text: &'static str) -> StrBytes {
-    StrBytes::from_static_str(text)
-}
-
 fn creatable(name: &'static str, partitions: i32) -> CreatableTopic {
     let topic = CreatableTopic::default().with_name(text(name).into());
     topic.with_num_partitions(partitions).with_replication_factor(1)
@@ -81,7 +39,8 @@ fn creatable(name: &'static str, partitions: i32) -> CreatableTopic {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_topic_is_usable_when_its_creation_is_answered_and_gone_when_its_deletion_is() {
-    let (node, mut client, _dir) = broker().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (node, mut client) = broker_in(dir.path(), &["--num-partitions=3"]).await;
 
     let validated = client.create(7, vec![creatable("t", 2)], true).await;
     assert_eq!((validated.topics[0].error_code, validated.topics[0].num_partitions), (0, 2));
@@ -123,7 +82,8 @@ async fn a_topic_is_usable_when_its_creation_is_answered_and_gone_when_its_delet
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metadata_creates_what_is_missing_and_the_rest_is_told_truly() {
-    let (node, mut client, _dir) = broker().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (node, mut client) = broker_in(dir.path(), &["--num-partitions=3"]).await;
     let topic = client.metadata(4, "made.on_demand").await;
     assert_eq!((topic.error_code, topic.partitions.len()), (0, 3));
     assert_eq!(client.metadata(13, "made_on.demand").await.error_code, ErrorCode::InvalidTopic.code());

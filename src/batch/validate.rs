@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::header::CRC_START;
 use super::{
-    Codec, Error, HEADER_BYTES, Header, NO_PRODUCER, NO_SEQUENCE, TimestampType, crc, records,
+    Codec, Error, HEADER_BYTES, Header, NO_PRODUCER, TimestampType, crc, records,
     varint,
 };
 use crate::types::Timestamp;
@@ -123,7 +123,8 @@ fn check(header: Header, bytes: Bytes, rules: &Rules) -> Result<ValidBatch, Erro
 
 fn check_producer(header: &Header) -> Result<(), Error> {
     let coherent = if header.producer.id == NO_PRODUCER.id {
-        header.base_sequence == NO_SEQUENCE && !header.attributes.is_transactional()
+        // What stands for its sequence then means nothing: clients send -1 or 0.
+        !header.attributes.is_transactional()
     } else {
         header.producer.id >= 0 && header.producer.epoch >= 0 && header.base_sequence >= 0
     };

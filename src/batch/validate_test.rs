@@ -201,9 +201,17 @@ fn refuses_unknown_codecs_and_zstd_from_old_clients() {
     );
 }
 
+/// franz-go without idempotence sends 0.
+#[test]
+fn the_sequence_of_no_producer_means_nothing() {
+    let spec = Spec { producer: NO_PRODUCER, base_sequence: 0, ..Spec::default() };
+    let batch = build::batch(&[NewRecord::value(b"v", 1)], &spec);
+    assert!(validate(batch, &Rules::default()).is_ok());
+}
+
 #[test]
 fn refuses_a_producer_without_epoch_or_sequence() {
-    let cases = [(5i64, 0i16, -1i32), (5, -1, 0), (-1, -1, 0), (-2, 0, 0)];
+    let cases = [(5i64, 0i16, -1i32), (5, -1, 0), (-2, 0, 0)];
     for (id, epoch, base_sequence) in cases {
         let spec = Spec {
             producer: Producer { id, epoch },

@@ -1,19 +1,21 @@
 //! What the root's leader does for the cluster. All of it starts from the applied root state and may be repeated:
-//! whoever leads next picks up what is unfinished.
+//! whoever leads next picks up what is unfinished. Nothing that was decided in one reign is done in another.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use futures::future::{join_all, try_join_all};
+use bytes::{BufMut, BytesMut};
+use futures::future::join_all;
 use milepost_raft::NodeId;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
+use crate::cluster::leading::{Leading, while_leading};
 use crate::cluster::placement;
-use crate::cluster::{Cluster, RootEntry, RootState, Topic};
-use crate::peer;
+use crate::cluster::{Cluster, LeaderGuess, RootEntry, RootState, Topic};
+use crate::index::Shards;
+use crate::peer::{self, Answer};
 use crate::shard::{Create, Entry};
 use crate::types::{ShardId, TopicId, varint};
 
@@ -23,155 +25,189 @@ const TICK: Duration = Duration::from_millis(500);
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs on every broker, acts on the one that leads the root.
-pub async fn control(cluster: Cluster) {
+pub async fn control(cluster: Cluster, shards: Arc<Shards>) {
     let mut leadership = cluster.root().leadership();
     let mut applied = cluster.root().applied();
     let in_progress = Arc::new(Mutex::new(HashSet::new()));
-    let mut leading_since = None;
+    let mut leading = Leading::default();
     loop {
-        if leadership.borrow_and_update().ready {
-            let since = *leading_since.get_or_insert_with(Instant::now);
+        let now = *leadership.borrow_and_update();
+        if let Some(since) = leading.since(now, Instant::now()) {
+            let reign = Reign { cluster: cluster.clone(), shards: shards.clone(), term: now.term };
             let view = cluster.view();
-            resume_topics(&cluster, &view, &in_progress);
+            reign.resume_topics(&view, &in_progress);
             if since.elapsed() > SILENCE_MAX {
-                watch_brokers(&cluster, &view).await;
+                reign.watch_brokers(&view).await;
             }
-            keep_root_voters(&cluster, &view).await;
-            keep_shards(&cluster, &view).await;
+            reign.keep_root_voters().await;
+            reign.keep_shards(&view).await;
             // Not notified of every entry: topics that come while one is worked on are seen in the next turn.
             let _ = timeout(TICK, applied.changed()).await;
-        } else {
-            leading_since = None;
-            if leadership.changed().await.is_err() {
-                return;
+        } else if leadership.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// This node's time as the root's leader, in one term.
+#[derive(Clone)]
+struct Reign {
+    cluster: Cluster,
+    shards: Arc<Shards>,
+    term: u64,
+}
+
+impl Reign {
+    /// Never reaches another leader's log: what it was decided from may be old there.
+    async fn propose(&self, entry: RootEntry) {
+        let decision = Cluster::decide_in(self.cluster.root(), self.term, entry.encode());
+        match timeout(STEP_TIMEOUT, decision).await {
+            Ok(Answer::Done(_)) => {}
+            other => debug!(?other, "a root entry was not taken; the next turn tries again"),
+        }
+    }
+
+    async fn watch_brokers(&self, view: &RootState) {
+        let heard = self.cluster.root().heard_within(SILENCE_MAX);
+        for broker in view.brokers() {
+            let alive = broker.ready && heard.get(&broker.node).copied().unwrap_or(false);
+            if alive != broker.alive && !heard.is_empty() {
+                info!(broker = broker.id, alive, "broker changed");
+                let (broker, epoch) = (broker.id, broker.epoch);
+                self.propose(RootEntry::SetAlive { broker, epoch, alive }).await;
             }
         }
     }
-}
 
-async fn propose(cluster: &Cluster, entry: RootEntry) {
-    if let Err(e) = cluster.propose(entry, STEP_TIMEOUT).await {
-        debug!(error = %e, "a root entry was not taken; the next turn tries again");
-    }
-}
-
-async fn watch_brokers(cluster: &Cluster, view: &RootState) {
-    let heard = cluster.root().heard_within(SILENCE_MAX);
-    for broker in view.brokers() {
-        let alive = broker.ready && heard.get(&broker.node).copied().unwrap_or(false);
-        if alive != broker.alive && !heard.is_empty() {
-            info!(broker = broker.id, alive, "broker changed");
-            let (broker, epoch) = (broker.id, broker.epoch);
-            propose(cluster, RootEntry::SetAlive { broker, epoch, alive }).await;
-        }
-    }
-}
-
-/// Every broker replicates the root; three of them, in distinct zones if possible, vote.
-async fn keep_root_voters(cluster: &Cluster, view: &RootState) {
-    let root = cluster.root();
-    let (voters, learners) = (root.voters(), root.learners());
-    let members: BTreeSet<NodeId> = view.brokers().map(|b| b.node).collect();
-    for node in members.iter().filter(|node| !voters.contains(node) && !learners.contains(node)) {
-        if let Err(e) = root.add_learner(*node).await {
-            debug!(node, error = %e, "learner not added yet");
-        }
-    }
-    let ready = |node: NodeId| node == cluster.node_id() || voters.contains(&node) || root.caught_up(node);
-    let desired = placement::root_voters(view, &voters, ready);
-    if desired != voters && !desired.is_empty() {
-        match timeout(STEP_TIMEOUT, root.change_voters(desired.clone(), true)).await {
-            Ok(Ok(())) => info!(?desired, "the root shard's voters changed"),
-            other => debug!(?other, "the root shard's voters did not change yet"),
-        }
-    }
-    for node in learners.iter().filter(|node| !members.contains(node)) {
-        if let Err(e) = root.remove_learner(*node).await {
-            debug!(node, error = %e, "replaced node not removed yet");
-        }
-    }
-}
-
-/// One shard per broker for each replication factor in use; nodes that were replaced leave their shards.
-async fn keep_shards(cluster: &Cluster, view: &RootState) {
-    let factors: BTreeSet<u16> = view.shards().map(|s| s.replication_factor).collect();
-    for factor in factors {
-        for entry in placement::missing_shards(view, factor) {
-            propose(cluster, entry).await;
-        }
-    }
-    for shard in view.shards() {
-        if let Some(voters) = placement::replaced_voters(view, shard) {
-            info!(shard = shard.id, ?voters, "a replaced node leaves the shard");
-            propose(cluster, RootEntry::SetVoters { shard: shard.id, voters }).await;
-        }
-    }
-}
-
-/// Continues every topic that is between two states, one task each.
-fn resume_topics(cluster: &Cluster, view: &Arc<RootState>, in_progress: &Arc<Mutex<HashSet<TopicId>>>) {
-    for topic in view.topics().filter(|t| !t.is_live()) {
-        if !in_progress.lock().expect("no holder panics").insert(topic.id) {
-            continue;
-        }
-        let (cluster, topic, in_progress) = (cluster.clone(), topic.clone(), in_progress.clone());
-        tokio::spawn(async move {
-            if let Err(e) = finish(&cluster, &topic).await {
-                warn!(topic = topic.name, error = %e, "topic is unfinished; trying again");
+    /// Every broker replicates the root; three of them, in distinct zones if possible, vote.
+    async fn keep_root_voters(&self) {
+        let root = self.cluster.root();
+        // The members first: whoever is let in after this is in the view, and whoever is not in it was replaced.
+        let (voters, learners) = (root.voters(), root.learners());
+        let view = self.cluster.view();
+        let brokers: BTreeSet<NodeId> = view.brokers().map(|b| b.node).collect();
+        for node in brokers.iter().filter(|node| !voters.contains(node) && !learners.contains(node)) {
+            if let Err(e) = root.add_learner(*node).await {
+                debug!(node, error = %e, "learner not added yet");
             }
-            in_progress.lock().expect("no holder panics").remove(&topic.id);
-        });
+        }
+        let ready = |node: NodeId| node == self.cluster.node_id() || voters.contains(&node) || root.caught_up(node);
+        let desired = placement::root_voters(&view, &voters, ready);
+        // A change whose leader went half-way is joint: the voters of both sets, which may look like the desired ones.
+        if (desired != voters || root.is_joint()) && !desired.is_empty() {
+            match timeout(STEP_TIMEOUT, root.change_voters(desired.clone(), true)).await {
+                Ok(Ok(())) => info!(?desired, "the root shard's voters changed"),
+                other => debug!(?other, "the root shard's voters did not change yet"),
+            }
+        }
+        for node in learners.iter().filter(|node| !brokers.contains(node)) {
+            if let Err(e) = root.remove_learner(*node).await {
+                debug!(node, error = %e, "replaced node not removed yet");
+            }
+        }
     }
-}
 
-/// creating → entries in every shard → live; deleting → entries in every shard → gone.
-async fn finish(cluster: &Cluster, topic: &Topic) -> Result<(), peer::LeaderError> {
-    let shards: BTreeSet<ShardId> = topic.placement.iter().copied().collect();
-    if topic.deleting {
-        let deletes = shards.iter().map(|shard| {
-            send_entry(cluster, *shard, Entry::Delete { topic: topic.id })
-        });
-        try_join_all(deletes).await?;
-        propose(cluster, RootEntry::Gone { topic: topic.id }).await;
-        return Ok(());
+    /// Nodes that were replaced leave their shards; then, one shard per broker for each replication factor in use.
+    async fn keep_shards(&self, view: &RootState) {
+        for entry in placement::shard_changes(view) {
+            info!(?entry, "shards change");
+            self.propose(entry).await;
+        }
     }
-    let creates = shards.iter().map(|shard| {
-        let new = (topic.live as usize..topic.placement.len()).filter(|i| topic.placement[*i] == *shard);
-        let create = Create {
-            topic: topic.id,
-            partitions: new.map(|i| i as i32).collect(),
-            epoch_base: 0,
-            producer_id_next: topic.producer_id_next,
-            append_time: topic.append_time(),
-            fences: Vec::new(),
+
+    /// Continues every topic that is between two states, one task each, for as long as this reign lasts.
+    fn resume_topics(&self, view: &RootState, in_progress: &Arc<Mutex<HashSet<TopicId>>>) {
+        for topic in view.topics().filter(|t| !t.is_live()) {
+            if !in_progress.lock().expect("no holder panics").insert(topic.id) {
+                continue;
+            }
+            let (reign, topic, in_progress) = (self.clone(), topic.clone(), in_progress.clone());
+            tokio::spawn(async move {
+                let leadership = reign.cluster.root().leadership();
+                if let Some(Err(e)) = while_leading(leadership, reign.term, reign.finish(&topic)).await {
+                    warn!(topic = topic.name, error = %e, "topic is unfinished; trying again");
+                }
+                in_progress.lock().expect("no holder panics").remove(&topic.id);
+            });
+        }
+    }
+
+    /// creating → entries in every shard → live; deleting → entries in every shard → gone.
+    async fn finish(&self, topic: &Topic) -> Result<(), peer::LeaderError> {
+        let shards: BTreeSet<ShardId> = topic.placement.iter().copied().collect();
+        if topic.deleting {
+            self.send_entries(shards, |_| Entry::Delete { topic: topic.id }).await?;
+            self.propose(RootEntry::Gone { topic: topic.id }).await;
+            return Ok(());
+        }
+        let create = |shard| {
+            let new = (topic.live as usize..topic.placement.len()).filter(|i| topic.placement[*i] == shard);
+            Entry::Create(Create {
+                topic: topic.id,
+                partitions: new.map(|i| i as i32).collect(),
+                epoch_base: 0,
+                producer_id_next: topic.producer_id_next,
+                append_time: topic.append_time(),
+                fences: Vec::new(),
+            })
         };
-        send_entry(cluster, *shard, Entry::Create(create))
-    });
-    try_join_all(creates).await?;
-    let partitions = topic.placement.len() as i32;
-    propose(cluster, RootEntry::SetLive { topic: topic.id, partitions }).await;
-    Ok(())
-}
+        self.send_entries(shards, create).await?;
+        let partitions = topic.placement.len() as i32;
+        self.propose(RootEntry::SetLive { topic: topic.id, partitions }).await;
+        Ok(())
+    }
 
-async fn send_entry(cluster: &Cluster, shard: ShardId, entry: Entry) -> Result<(), peer::LeaderError> {
-    let mut body = BytesMut::new();
-    varint::put(&mut body, shard.into());
-    body.put_slice(&entry.encode());
-    let guess = || Some(cluster.view().shard(shard)?.preferred);
-    let sent: Result<Bytes, _> =
-        peer::call_leader(cluster.node(), guess, peer::SHARD_ENTRY, body.freeze(), STEP_TIMEOUT).await;
-    sent.map(drop)
-}
+    /// Tries every shard, also when one of them fails.
+    async fn send_entries(
+        &self,
+        shards: BTreeSet<ShardId>,
+        entry: impl Fn(ShardId) -> Entry,
+    ) -> Result<(), peer::LeaderError> {
+        let sent = join_all(shards.into_iter().map(|shard| self.send_entry(shard, entry(shard)))).await;
+        sent.into_iter().collect()
+    }
 
-/// Makes sure that topics of this replication factor have shards to live on.
-pub(super) async fn ensure_shards(cluster: &Cluster, factor: u16) {
-    let entries = placement::missing_shards(&cluster.view(), factor);
-    join_all(entries.into_iter().map(|entry| propose(cluster, entry))).await;
+    async fn send_entry(&self, shard: ShardId, entry: Entry) -> Result<(), peer::LeaderError> {
+        let mut body = BytesMut::new();
+        varint::put(&mut body, shard.into());
+        body.put_slice(&entry.encode());
+        let mut guess = LeaderGuess::new(self.cluster.clone(), self.shards.clone(), shard);
+        let node = self.cluster.node();
+        let sent = peer::call_leader(node, || guess.take(), peer::SHARD_ENTRY, body.freeze(), STEP_TIMEOUT);
+        sent.await.map(drop)
+    }
 }
 
 impl Cluster {
     /// Shards of this replication factor exist, if there are brokers enough, when this returns.
     pub async fn ensure_shards(&self, replication_factor: u16) {
-        ensure_shards(self, replication_factor).await;
+        let entries = placement::missing_shards(&self.view(), replication_factor);
+        join_all(entries.into_iter().map(async |entry| {
+            if let Err(e) = self.propose(entry, STEP_TIMEOUT).await {
+                debug!(error = %e, "a shard is not created yet");
+            }
+        }))
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::broker;
+
+    #[tokio::test]
+    async fn what_was_decided_in_an_earlier_reign_is_not_proposed() {
+        let (node, _client, _dir) = broker().await;
+        let cluster = node.cluster().clone();
+        let term = cluster.root().leadership().borrow().term;
+        let (broker, epoch) = (cluster.broker_id(), cluster.epoch());
+        let entry = RootEntry::Leave { broker, epoch };
+        let reign = |term| Reign { cluster: cluster.clone(), shards: Arc::default(), term };
+        reign(term - 1).propose(entry.clone()).await;
+        assert!(cluster.view().broker(broker).unwrap().alive);
+        reign(term).propose(entry).await;
+        assert!(!cluster.view().broker(broker).unwrap().alive);
+        node.shut_down().await;
     }
 }

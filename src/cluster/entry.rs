@@ -22,6 +22,9 @@ pub enum RootEntry {
     /// The broker has caught up after its start: clients may be sent to it.
     #[serde(rename = "ready")]
     SetReady { broker: BrokerId, epoch: BrokerEpoch },
+    /// The broker is about to stop: clients and leadership go elsewhere until it registers again.
+    #[serde(rename = "leave")]
+    Leave { broker: BrokerId, epoch: BrokerEpoch },
     #[serde(rename = "alive")]
     SetAlive { broker: BrokerId, epoch: BrokerEpoch, alive: bool },
     /// A shard of this replication factor led by `preferred`, unless there is one.
@@ -98,6 +101,8 @@ pub enum RootRefusal {
     NotGrowing,
     #[error("the node is not known, or was replaced")]
     UnknownNode,
+    #[error("another node is alive under this broker id: if it was replaced, wait until it is silent; if not, change broker_id")]
+    BrokerInUse,
 }
 
 #[derive(Debug, thiserror::Error)]

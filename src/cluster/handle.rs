@@ -38,9 +38,16 @@ struct Inner {
     node_id: NodeId,
     epoch: BrokerEpoch,
     cluster_id: String,
-    producer_ids: Mutex<Range<i64>>,
+    producer_ids: Mutex<Block>,
     /// One refill at a time.
     refill: tokio::sync::Mutex<()>,
+}
+
+/// Producer ids to hand out, as long as no partition was created since they were issued.
+#[derive(Default)]
+struct Block {
+    ids: Range<i64>,
+    creations: u64,
 }
 
 impl Cluster {
@@ -52,7 +59,7 @@ impl Cluster {
         epoch: BrokerEpoch,
         cluster_id: String,
     ) -> Self {
-        let (producer_ids, refill) = (Mutex::new(0..0), tokio::sync::Mutex::new(()));
+        let (producer_ids, refill) = (Mutex::default(), tokio::sync::Mutex::new(()));
         Cluster { inner: Arc::new(Inner { node, root, me, node_id, epoch, cluster_id, producer_ids, refill }) }
     }
 
@@ -121,7 +128,12 @@ impl Cluster {
         if !leadership.ready {
             return Answer::NotLeader { leader: leadership.leader };
         }
-        let decided = match root.propose(entry, leadership.term).await {
+        Self::decide_in(root, leadership.term, entry).await
+    }
+
+    /// Only while this node leads in exactly this term.
+    pub(super) async fn decide_in(root: &Group<RootMachine>, term: u64, entry: Bytes) -> Answer {
+        let decided = match root.propose(entry, term).await {
             Ok(proposal) => proposal.await,
             Err(e) => Err(e),
         };
@@ -148,15 +160,22 @@ impl Cluster {
             if let Some(id) = self.take_producer_id() {
                 return Ok(id);
             }
+            // Read first: a creation that comes between makes the block stale, never too old an id.
+            let creations = self.view().creations();
             let entry = RootEntry::IssueProducerIds { count: PRODUCER_ID_BLOCK, time: now_ms() };
             if let RootAnswer::FirstProducerId(first) = self.propose(entry, Duration::from_secs(5)).await? {
-                *self.inner.producer_ids.lock().expect("no holder panics") = first..first + PRODUCER_ID_BLOCK;
+                let ids = first..first + PRODUCER_ID_BLOCK;
+                *self.inner.producer_ids.lock().expect("no holder panics") = Block { ids, creations };
             }
         }
     }
 
     fn take_producer_id(&self) -> Option<i64> {
-        self.inner.producer_ids.lock().expect("no holder panics").next()
+        let mut block = self.inner.producer_ids.lock().expect("no holder panics");
+        if block.creations != self.view().creations() {
+            return None;
+        }
+        block.ids.next()
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Identity {
     pub node_id: NodeId,
     /// This directory's node was the first of its cluster.
     pub founder: bool,
+    /// Its Raft log exists: from now on an empty one has forgotten votes and entries, and must not be used.
+    pub started: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +63,16 @@ impl Identity {
         write().map_err(|source| IdentityError::Io { path: path.clone(), source })
     }
 
+    /// # Errors
+    /// As for [`Identity::store`].
+    pub fn mark_started(&mut self, data_dir: &Path) -> Result<(), IdentityError> {
+        if self.started {
+            return Ok(());
+        }
+        self.started = true;
+        self.store(data_dir)
+    }
+
     /// Takes back an identity that lost the race for the bucket. Nothing was ever done under it.
     pub fn forget(data_dir: &Path) -> Result<(), IdentityError> {
         let path = path_in(data_dir);
@@ -80,14 +92,17 @@ mod tests {
     fn comes_back_as_stored_and_refuses_damage() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Identity::load(dir.path()).unwrap(), None);
-        let identity = Identity {
+        let mut identity = Identity {
             cluster_id: "c".into(),
             incarnation: 1,
             directory: Identity::new_directory(),
             node_id: 3,
             founder: false,
+            started: false,
         };
         identity.store(dir.path()).unwrap();
+        identity.mark_started(dir.path()).unwrap();
+        assert!(identity.started);
         assert_eq!(Identity::load(dir.path()).unwrap(), Some(identity));
         fs::write(path_in(dir.path()), b"{}").unwrap();
         assert!(matches!(Identity::load(dir.path()), Err(IdentityError::Damaged { .. })));

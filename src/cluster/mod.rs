@@ -13,20 +13,24 @@
 
 mod controller;
 pub mod entry;
+mod guess;
 mod handle;
 mod identity;
 mod join;
+mod leading;
 mod machine;
 mod placement;
 mod reconcile;
+mod seat;
 mod state;
 
 pub use controller::control;
 pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
+pub use guess::LeaderGuess;
 pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};
 pub use identity::{Identity, IdentityError};
-pub use join::{JoinAnswer, JoinError, establish, raft_dir};
+pub use join::{JoinAnswer, JoinError, Start, raft_dir};
 pub use machine::RootMachine;
 pub use reconcile::{announce, reconcile};
 pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, Shard, Topic};

@@ -48,15 +48,33 @@ pub(super) fn missing_shards(view: &RootState, factor: u16) -> Vec<RootEntry> {
         .collect()
 }
 
-/// The voters a shard should have when some of its nodes no longer belong to any broker; `None` when all is well or
-/// nobody can take the place.
-pub(super) fn replaced_voters(view: &RootState, shard: &Shard) -> Option<Vec<NodeId>> {
+/// What the shards lack. A new node that takes an old one's place may come to lead shards by that: what is missing
+/// after it is seen in the next turn.
+pub(super) fn shard_changes(view: &RootState) -> Vec<RootEntry> {
+    let replaced = view.shards().filter_map(|shard| {
+        Some(RootEntry::SetVoters { shard: shard.id, voters: replaced_voters(view, shard)? })
+    });
+    let replaced: Vec<RootEntry> = replaced.collect();
+    if !replaced.is_empty() {
+        return replaced;
+    }
+    let factors: BTreeSet<u16> = view.shards().map(|s| s.replication_factor).collect();
+    factors.into_iter().flat_map(|factor| missing_shards(view, factor)).collect()
+}
+
+/// The voters a shard should have when some of its nodes no longer belong to any broker; `None` when all is well,
+/// nobody can take the place, or the voters that are left cannot agree on a change: such a shard stays marked by the
+/// replaced ones.
+fn replaced_voters(view: &RootState, shard: &Shard) -> Option<Vec<NodeId>> {
     let member = |node: &NodeId| view.broker_of(*node).is_some();
     let mut voters: Vec<NodeId> = shard.voters.iter().copied().filter(member).collect();
-    if voters.len() == shard.voters.len() {
+    if voters.len() == shard.voters.len() || voters.len() * 2 <= shard.voters.len() {
         return None;
     }
-    let alive: Vec<&Broker> = view.brokers().map(|b| b.as_ref()).filter(|b| b.alive).collect();
+    let mut alive: Vec<&Broker> = view.brokers().map(|b| b.as_ref()).filter(|b| b.alive).collect();
+    // The newcomer leads nothing yet: it takes the place of the one that left.
+    let leads = |broker: &&Broker| view.shards().filter(|s| s.preferred == broker.node).count();
+    alive.sort_by_key(leads);
     add_in_distinct_zones(view, &mut voters, &alive, shard.voters.len());
     (voters.len() == shard.voters.len()).then_some(voters)
 }
@@ -76,11 +94,11 @@ fn add_in_distinct_zones(view: &RootState, chosen: &mut Vec<NodeId>, candidates:
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cluster::{Registration, RootAnswer};
 
-    fn cluster(zones: &[&str]) -> RootState {
+    pub(in crate::cluster) fn cluster(zones: &[&str]) -> RootState {
         let mut view = RootState::default();
         for (id, zone) in zones.iter().enumerate() {
             join(&mut view, id as i32, zone, &format!("dir{id}"));
@@ -92,6 +110,9 @@ mod tests {
         let RootAnswer::Node(node) = view.apply(RootEntry::IssueNode { directory: directory.into() }) else {
             unreachable!()
         };
+        if let Some(epoch) = view.broker(broker).map(|b| b.epoch) {
+            view.apply(RootEntry::Leave { broker, epoch });
+        }
         let (zone, host, internal) = (zone.to_string(), "h".into(), "h:1".into());
         let registered = view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }));
         let RootAnswer::Epoch(epoch) = registered else { unreachable!() };
@@ -134,16 +155,46 @@ mod tests {
         assert!(missing_shards(&view, 2).is_empty());
     }
 
+    fn grown(zones: &[&str], factor: u16) -> RootState {
+        let mut view = cluster(zones);
+        missing_shards(&view, factor).into_iter().for_each(|entry| drop(view.apply(entry)));
+        view
+    }
+
+    /// Turns of the controller until nothing changes.
+    fn settle(view: &mut RootState) {
+        for _ in 0..10 {
+            let changes = shard_changes(view);
+            if changes.is_empty() {
+                return;
+            }
+            changes.into_iter().for_each(|entry| drop(view.apply(entry)));
+        }
+        panic!("the shards change for ever");
+    }
+
     #[test]
     fn the_new_node_of_a_broker_takes_the_place_of_the_old() {
-        let mut view = cluster(&["a", "b", "c"]);
-        missing_shards(&view, 3).into_iter().for_each(|entry| drop(view.apply(entry)));
+        let mut view = grown(&["a", "b", "c", "b"], 3);
         join(&mut view, 1, "b", "emptied");
-        let shard = view.shards().find(|s| s.preferred == 2).unwrap().clone();
-        let voters = replaced_voters(&view, &shard).unwrap();
-        assert!(voters.contains(&4) && !voters.contains(&2));
-        view.apply(RootEntry::SetVoters { shard: shard.id, voters });
-        assert_eq!(view.shard(shard.id).unwrap().preferred, 4);
-        assert_eq!(replaced_voters(&view, view.shard(shard.id).unwrap()), None);
+        settle(&mut view);
+        assert_eq!(view.shards().count(), 4, "no shard is added for a node that takes one over");
+        assert!(view.shards().all(|s| s.voters.len() == 3 && !s.voters.contains(&2)));
+        assert_eq!(view.shards().filter(|s| s.preferred == 5).count(), 1);
+    }
+
+    #[test]
+    fn a_shard_that_lost_its_majority_is_left_as_it_is() {
+        let mut view = grown(&["a", "b", "c"], 1);
+        join(&mut view, 1, "b", "emptied");
+        settle(&mut view);
+        // Its records are gone with the disk; the new node leads a new shard.
+        assert_eq!(view.shards().filter(|s| s.preferred == 2).count(), 1);
+        assert_eq!(view.shards().filter(|s| s.preferred == 4).count(), 1);
+        let mut view = grown(&["a", "b", "c"], 2);
+        join(&mut view, 1, "b", "emptied");
+        settle(&mut view);
+        assert_eq!(view.shards().filter(|s| s.voters.contains(&2)).count(), 2);
+        assert_eq!(view.shards().filter(|s| s.preferred == 4).count(), 1);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
+use crate::cluster::leading::Leading;
 use crate::cluster::{Cluster, RootEntry, RootState};
 use crate::index::{OpenShard, Replica, Shards, read_index};
 
@@ -14,6 +15,9 @@ const TICK: Duration = Duration::from_millis(500);
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The preferred leader founds the group; the other voters do so only when it has not for this long.
 const FOUND_PATIENCE: Duration = Duration::from_secs(3);
+/// A leader gives leadership away only after so long: one that has just got it from a broker that stops may not have
+/// applied yet that the other is leaving.
+const SETTLED: Duration = Duration::from_secs(1);
 const READY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Follows the root state. `opened` starts what a shard needs on this broker.
@@ -63,15 +67,19 @@ pub async fn announce(cluster: Cluster, shards: Arc<Shards>) {
 async fn keep(cluster: Cluster, shard: Arc<OpenShard>) {
     let mut leadership = shard.group.leadership();
     let opened = Instant::now();
+    let mut leading = Leading::default();
     loop {
         found(&cluster, &shard, opened).await;
         if !shard.is_caught_up() && read_index(cluster.node(), &shard, STEP_TIMEOUT).await.is_ok() {
             shard.mark_caught_up();
             debug!(shard = shard.id, "readers are served");
         }
-        if leadership.borrow_and_update().ready {
+        let now = *leadership.borrow_and_update();
+        if let Some(since) = leading.since(now, Instant::now()) {
             keep_voters(&cluster, &shard).await;
-            hand_to_preferred(&cluster, &shard).await;
+            if since.elapsed() > SETTLED {
+                hand_to_preferred(&cluster, &shard).await;
+            }
         }
         if let Some(why) = shard.group.stopped() {
             warn!(shard = shard.id, why, "the replica has stopped");
@@ -102,7 +110,7 @@ async fn keep_voters(cluster: &Cluster, shard: &OpenShard) {
     let Some(record) = cluster.view().shard(shard.id).cloned() else { return };
     let desired: BTreeSet<_> = record.voters.iter().copied().collect();
     let (actual, learners) = (shard.group.voters(), shard.group.learners());
-    if desired == actual {
+    if desired == actual && !shard.group.is_joint() {
         return;
     }
     for node in desired.iter().filter(|node| !actual.contains(node) && !learners.contains(node)) {

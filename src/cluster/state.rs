@@ -26,6 +26,9 @@ pub struct RootState {
     topics: BTreeMap<TopicId, Arc<Topic>>,
     names: BTreeMap<String, TopicId>,
     producer_id_next: i64,
+    /// How often partitions were created. Brokers give up a block of producer ids when it changes, so that every id below
+    /// a partition's `producer_id_next` was handed out before the partition existed.
+    creations: u64,
     /// (first id, time) of blocks issued within the expiry, oldest first.
     producer_blocks: VecDeque<(i64, Timestamp)>,
 }
@@ -39,7 +42,7 @@ pub struct Broker {
     pub host: String,
     pub port: u16,
     pub internal: String,
-    /// Has said, in this epoch, that it can serve what it replicates.
+    /// Has said, in this epoch, that it can serve what it replicates, and not that it leaves.
     pub ready: bool,
     /// Ready and heard of lately: named to clients, given new replicas.
     pub alive: bool,
@@ -97,6 +100,10 @@ impl RootState {
             RootEntry::SetReady { broker, epoch } => self.change_broker(broker, epoch, |b| {
                 b.ready = true;
                 b.alive = true;
+            }),
+            RootEntry::Leave { broker, epoch } => self.change_broker(broker, epoch, |b| {
+                b.ready = false;
+                b.alive = false;
             }),
             RootEntry::SetAlive { broker, epoch, alive } => {
                 self.change_broker(broker, epoch, |b| b.alive = alive && b.ready)
@@ -171,9 +178,21 @@ impl RootState {
         self.producer_blocks.front().map_or(self.producer_id_next, |(first, _)| *first)
     }
 
+    pub fn creations(&self) -> u64 {
+        self.creations
+    }
+
     fn register(&mut self, new: Registration) -> RootAnswer {
         if !self.directories.values().any(|node| *node == new.node) {
             return RootAnswer::Refused(RootRefusal::UnknownNode);
+        }
+        // Node ids ascend: a registration that was late must not undo a newer directory's.
+        if self.brokers.get(&new.broker).is_some_and(|current| current.node > new.node) {
+            return RootAnswer::Refused(RootRefusal::UnknownNode);
+        }
+        // An emptied directory is let in once its old node is silent; a second broker under one id never is.
+        if self.brokers.get(&new.broker).is_some_and(|current| current.node != new.node && current.alive) {
+            return RootAnswer::Refused(RootRefusal::BrokerInUse);
         }
         let epoch = self.epoch_next.max(1);
         self.epoch_next = epoch + 1;
@@ -237,6 +256,7 @@ impl RootState {
             deleting: false,
             producer_id_next: self.producer_id_next,
         };
+        self.creations += 1;
         self.topics.insert(new.id, Arc::new(topic));
         self.names.insert(new.name, new.id);
         RootAnswer::Topic(new.id)
@@ -247,12 +267,17 @@ impl RootState {
             return RootAnswer::Refused(RootRefusal::UnknownTopic);
         };
         let more = i64::from(partitions) - topic.placement.len() as i64;
-        if more <= 0 {
+        if more == 0 {
+            // Asked twice, after a lost answer.
+            return RootAnswer::Done;
+        }
+        if more < 0 {
             return RootAnswer::Refused(RootRefusal::NotGrowing);
         }
         let Some(placement) = self.place(topic.replication_factor, more as i32) else {
             return RootAnswer::Refused(RootRefusal::NoShard);
         };
+        self.creations += 1;
         let producer_id_next = self.producer_id_next;
         self.change_topic(id, |topic| {
             topic.placement.extend(placement);
@@ -260,14 +285,14 @@ impl RootState {
         })
     }
 
-    /// Spreads partitions over the shards of a replication factor, the emptiest first.
+    /// Spreads partitions over the shards of a replication factor, the emptiest first. A shard that has lost its leader
+    /// or a voter may have lost its quorum for good, so it gets new partitions only when all shards have.
     fn place(&mut self, replication_factor: u16, partitions: i32) -> Option<Vec<ShardId>> {
-        let mut load: Vec<(u64, ShardId)> = self
-            .shards
-            .values()
-            .filter(|s| s.replication_factor == replication_factor)
-            .map(|s| (s.partitions, s.id))
-            .collect();
+        let of_factor = || self.shards.values().filter(|s| s.replication_factor == replication_factor);
+        let mut load: Vec<(u64, ShardId)> = of_factor().filter(|s| self.is_well(s)).map(|s| (s.partitions, s.id)).collect();
+        if load.is_empty() {
+            load = of_factor().map(|s| (s.partitions, s.id)).collect();
+        }
         if load.is_empty() {
             return None;
         }
@@ -283,6 +308,11 @@ impl RootState {
             }
         }
         Some(placement)
+    }
+
+    fn is_well(&self, shard: &Shard) -> bool {
+        self.broker_of(shard.preferred).is_some_and(|b| b.alive)
+            && shard.voters.iter().all(|node| self.broker_of(*node).is_some())
     }
 
     fn delete_topic(&mut self, id: TopicId) -> RootAnswer {
@@ -325,102 +355,5 @@ impl RootState {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn registered(state: &mut RootState, broker: BrokerId, directory: &str) -> (NodeId, RootAnswer) {
-        let RootAnswer::Node(node) = state.apply(RootEntry::IssueNode { directory: directory.into() }) else {
-            panic!("a node id is always issued")
-        };
-        let registration = Registration {
-            broker,
-            node,
-            zone: "a".into(),
-            host: "h".into(),
-            port: 1,
-            internal: "h:2".into(),
-        };
-        (node, state.apply(RootEntry::RegisterBroker(registration)))
-    }
-
-    #[test]
-    fn a_broker_is_alive_once_it_is_ready_and_only_in_its_own_epoch() {
-        let mut state = RootState::default();
-        registered(&mut state, 0, "x");
-        let alive = |state: &RootState| state.broker(0).unwrap().alive;
-        state.apply(RootEntry::SetAlive { broker: 0, epoch: 1, alive: true });
-        assert!(!alive(&state));
-        state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
-        assert!(alive(&state));
-        registered(&mut state, 0, "x");
-        state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
-        assert!(!alive(&state));
-    }
-
-    fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {
-        RootEntry::CreateTopic(NewTopic {
-            id: TopicId::from_bytes([id; 16]),
-            name: name.into(),
-            partitions,
-            replication_factor: 1,
-            configs: BTreeMap::new(),
-        })
-    }
-
-    fn with_shards(count: u64) -> RootState {
-        let mut state = RootState::default();
-        for node in 1..=count {
-            state.apply(RootEntry::CreateShard { replication_factor: 1, voters: vec![node], preferred: node });
-        }
-        state
-    }
-
-    #[test]
-    fn a_directory_keeps_its_node_and_an_emptied_one_gets_another() {
-        let mut state = RootState::default();
-        assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(1)));
-        assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(2)));
-        assert_eq!(registered(&mut state, 0, "y"), (2, RootAnswer::Epoch(3)));
-        // The replaced directory is forgotten: it can't come back under its old node id.
-        assert_eq!(registered(&mut state, 1, "x"), (3, RootAnswer::Epoch(4)));
-    }
-
-    #[test]
-    fn spreads_partitions_evenly() {
-        let mut state = with_shards(3);
-        state.apply(topic("t", 1, 4));
-        state.apply(topic("u", 2, 5));
-        let load: Vec<u64> = state.shards().map(|s| s.partitions).collect();
-        assert_eq!(load, vec![3, 3, 3]);
-    }
-
-    #[test]
-    fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
-        let mut state = with_shards(1);
-        state.apply(topic("t", 1, 1));
-        assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Refused(RootRefusal::TopicExists));
-        let id = TopicId::from_bytes([1; 16]);
-        assert_eq!(state.apply(topic("t", 1, 1)), RootAnswer::Topic(id));
-        state.apply(RootEntry::DeleteTopic { topic: id });
-        assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Topic(TopicId::from_bytes([2; 16])));
-        state.apply(RootEntry::Gone { topic: id });
-        assert_eq!(state.shards().next().unwrap().partitions, 1);
-    }
-
-    #[test]
-    fn the_horizon_passes_blocks_older_than_the_expiry() {
-        let mut state = RootState::default();
-        state.apply(RootEntry::IssueProducerIds { count: 1000, time: 0 });
-        assert_eq!(state.producer_id_horizon(), 0);
-        state.apply(RootEntry::IssueProducerIds { count: 1000, time: PRODUCER_EXPIRY_MS + 1 });
-        assert_eq!(state.producer_id_horizon(), 1000);
-    }
-
-    #[test]
-    fn entries_read_back_as_written() {
-        let entry = topic("t", 1, 3);
-        assert_eq!(RootEntry::decode(&entry.encode()).unwrap(), entry);
-        assert!(RootEntry::decode(&[7]).is_err());
-        assert!(RootEntry::decode(&[]).is_err());
-    }
-}
+#[path = "state_test.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LeaderGuess};
 use crate::commit::wire::{IN_FLIGHT_MAX, decode_outcome, with_shard};
 use crate::index::Shards;
 use crate::object::Durable;
@@ -20,6 +21,8 @@ use crate::shard::{Append, Outcome, Part, Verdict};
 use crate::types::{ObjectId, ShardId};
 
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// A failover takes about a second; a shard silent for longer gets no new batches.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What became of a batch, as far as this broker can tell.
@@ -53,7 +56,13 @@ pub struct Submission {
 pub struct Lanes {
     cluster: Cluster,
     shards: Arc<Shards>,
-    lanes: Mutex<HashMap<ShardId, mpsc::UnboundedSender<Submission>>>,
+    lanes: Mutex<HashMap<ShardId, Entrance>>,
+}
+
+#[derive(Clone)]
+struct Entrance {
+    queue: mpsc::UnboundedSender<Submission>,
+    stalled: Arc<AtomicBool>,
 }
 
 impl Lanes {
@@ -63,16 +72,26 @@ impl Lanes {
 
     /// Hands over the next object for this shard. Sequences must ascend. The queue is bounded by the `in_flight` permits.
     pub fn submit(&self, shard: ShardId, submission: Submission) {
+        if let Err(mpsc::error::SendError(lost)) = self.entrance(shard).queue.send(submission) {
+            answer_all(lost.replies, Err(Error::Unknown));
+        }
+    }
+
+    /// The shard has had no leader for a while: batches for it would only hold room that other shards need.
+    pub fn is_stalled(&self, shard: ShardId) -> bool {
+        self.entrance(shard).stalled.load(Ordering::Relaxed)
+    }
+
+    fn entrance(&self, shard: ShardId) -> Entrance {
         let mut lanes = self.lanes.lock().expect("no holder panics");
         let lane = lanes.entry(shard).or_insert_with(|| {
             let (queue, submissions) = mpsc::unbounded_channel();
+            let stalled = Arc::new(AtomicBool::new(false));
             let way = Way { shard, cluster: self.cluster.clone(), shards: self.shards.clone() };
-            tokio::spawn(Lane::new(way).run(submissions));
-            queue
+            tokio::spawn(Lane::new(way, stalled.clone()).run(submissions));
+            Entrance { queue, stalled }
         });
-        if let Err(mpsc::error::SendError(lost)) = lane.send(submission) {
-            answer_all(lost.replies, Err(Error::Unknown));
-        }
+        lane.clone()
     }
 }
 
@@ -95,14 +114,19 @@ struct Lane {
     calls: FuturesOrdered<Call>,
     /// The sequence that the oldest in the queue follows.
     settled: u64,
+    guess: LeaderGuess,
     hint: Option<NodeId>,
     failed: bool,
     resume_at: Instant,
+    /// Since when nobody has answered; `None` while all is well.
+    silent_since: Option<Instant>,
+    stalled: Arc<AtomicBool>,
 }
 
 impl Lane {
-    fn new(way: Way) -> Self {
+    fn new(way: Way, stalled: Arc<AtomicBool>) -> Self {
         Lane {
+            guess: way.guess(),
             way,
             queue: VecDeque::new(),
             calls: FuturesOrdered::new(),
@@ -110,22 +134,24 @@ impl Lane {
             hint: None,
             failed: false,
             resume_at: Instant::now(),
+            silent_since: None,
+            stalled,
         }
     }
 
     async fn run(mut self, mut submissions: mpsc::UnboundedReceiver<Submission>) {
         loop {
             self.send_ahead();
-            let stalled = self.calls.is_empty() && !self.queue.is_empty();
+            let waits = self.calls.is_empty() && (!self.queue.is_empty() || self.silent_since.is_some());
             tokio::select! {
                 submission = submissions.recv() => match submission {
                     Some(submission) => self.queue.push_back(submission),
                     None => return,
                 },
                 Some(answer) = self.calls.next() => self.on_answer(answer),
-                () = sleep_until(self.resume_at), if stalled => {}
+                () = sleep_until(self.resume_at), if waits => {}
             }
-            if self.failed && self.calls.is_empty() {
+            if self.calls.is_empty() {
                 self.failed = false;
                 self.give_up_late();
             }
@@ -136,10 +162,14 @@ impl Lane {
         if self.failed || Instant::now() < self.resume_at {
             return;
         }
-        let Some(leader) = self.hint.or_else(|| self.way.leader()) else {
+        let Some(leader) = self.hint.or_else(|| self.guess.current()) else {
             self.pause();
             return;
         };
+        if self.queue.is_empty() && self.way.may_have_leader() {
+            // Whether it answers is seen with the next object.
+            self.is_heard();
+        }
         while self.calls.len() < IN_FLIGHT_MAX.min(self.queue.len()) {
             let at = self.calls.len();
             let previous = at.checked_sub(1).map_or(self.settled, |before| self.queue[before].object.id().sequence);
@@ -171,6 +201,7 @@ impl Lane {
             },
             Ok(Answer::NotLeader { leader }) => {
                 self.hint = leader;
+                self.guess.was_wrong();
                 self.fail();
             }
             Ok(Answer::Refused(why)) => {
@@ -179,12 +210,15 @@ impl Lane {
             }
             Ok(Answer::Unknown) | Err(_) => {
                 self.hint = None;
+                self.guess.was_wrong();
                 self.fail();
             }
         }
     }
 
     fn settle(&mut self, verdicts: Vec<Verdict>) {
+        self.is_heard();
+        self.guess.was_right();
         let Some(front) = self.queue.pop_front() else { return };
         let previous = std::mem::replace(&mut self.settled, front.object.id().sequence);
         if verdicts.contains(&Verdict::Held) {
@@ -212,7 +246,17 @@ impl Lane {
     }
 
     fn pause(&mut self) {
-        self.resume_at = Instant::now() + RETRY_PAUSE;
+        let now = Instant::now();
+        self.resume_at = now + RETRY_PAUSE;
+        if now - *self.silent_since.get_or_insert(now) > SILENCE_MAX {
+            self.stalled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_heard(&mut self) {
+        if self.silent_since.take().is_some() {
+            self.stalled.store(false, Ordering::Relaxed);
+        }
     }
 
     fn give_up_late(&mut self) {
@@ -234,11 +278,13 @@ impl Submission {
 }
 
 impl Way {
-    fn leader(&self) -> Option<NodeId> {
-        match self.shards.get(self.shard) {
-            Some(open) => open.leader(),
-            None => Some(self.cluster.view().shard(self.shard)?.preferred),
-        }
+    /// Known by a broker that replicates the shard; others can only try.
+    fn may_have_leader(&self) -> bool {
+        self.shards.get(self.shard).is_none_or(|open| open.leader().is_some())
+    }
+
+    fn guess(&self) -> LeaderGuess {
+        LeaderGuess::new(self.cluster.clone(), self.shards.clone(), self.shard)
     }
 }
 
@@ -247,7 +293,8 @@ async fn follow_held(way: Way, submission: Submission, verdicts: Vec<Verdict>, b
     let mut open: Vec<Option<Reply>> = submission.replies.into_iter().map(Some).collect();
     answer_decided(&mut open, &verdicts);
     let timeout = submission.deadline.saturating_duration_since(Instant::now());
-    let answer = peer::call_leader(way.cluster.node(), || way.leader(), peer::AWAIT_HELD, body, timeout).await;
+    let mut guess = way.guess();
+    let answer = peer::call_leader(way.cluster.node(), || guess.take(), peer::AWAIT_HELD, body, timeout).await;
     if let Ok(Ok(Outcome::Taken(verdicts))) = answer.map(|body| decode_outcome(&body)) {
         answer_decided(&mut open, &verdicts);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LeaderGuess};
 use crate::commit::wire::with_shard;
 use crate::index::{OpenShard, Shards};
 use crate::peer::{self, Answer, LeaderError};
@@ -54,11 +54,8 @@ impl Slots {
     /// A broker without the shard, or one whose replica is behind, asks the leader for the whole topic.
     async fn ask(&self, shard: ShardId, partition: Partition) -> Result<Slot, SlotError> {
         let body = with_shard(shard, partition.topic.as_bytes());
-        let guess = || match self.shards.get(shard) {
-            Some(open) => open.leader(),
-            None => Some(self.cluster.view().shard(shard)?.preferred),
-        };
-        let answer = peer::call_leader(self.cluster.node(), guess, peer::SLOTS, body, LOOKUP_TIMEOUT).await;
+        let mut guess = LeaderGuess::new(self.cluster.clone(), self.shards.clone(), shard);
+        let answer = peer::call_leader(self.cluster.node(), || guess.take(), peer::SLOTS, body, LOOKUP_TIMEOUT).await;
         let pairs = answer.map(|body| decode(&body)).map_err(|e: LeaderError| {
             tracing::debug!(shard, error = %e, "slots are not known yet");
             SlotError::Unavailable

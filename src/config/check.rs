@@ -12,7 +12,7 @@ const REQUEST_OVERHEAD_BYTES: usize = 1024;
 
 /// Fills in the defaults, then refuses what cannot work.
 /// Raft's own steps are of interest to its developers.
-const LOG_FILTER: &str = "info,openraft=warn";
+const LOG_FILTER: &str = "info,openraft=error";
 
 pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     let size = |setting: Option<Size>, default: usize| setting.map_or(default, |size| size.0);

@@ -14,6 +14,7 @@ use super::server::told_to_stop;
 use super::{CONTROL_FRAME_BYTES_MAX, Error, Outcome, Peer, Pending, Request, Server};
 use crate::batch::Segments;
 use crate::protocol::{self, ApiKey, ApiSupport, RequestHeader};
+use crate::types::Memory;
 
 /// Decoded, a legal body of many empty structures takes this many times its bytes.
 const DECODING_EXPANSION: usize = 32;
@@ -47,7 +48,7 @@ pub(super) struct Started {
 
 /// What a request holds until its answer is written.
 pub(super) struct Charge {
-    _memory: OwnedSemaphorePermit,
+    _memory: Memory,
     _pipeline: OwnedSemaphorePermit,
 }
 
@@ -61,7 +62,9 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         let (api, version) = self.admit(arriving)?;
         let pipeline = self.pipeline.clone().acquire_owned().await.expect(OPEN);
         let (decoding, waiting) = memory_of(api, arriving.bytes);
-        let mut memory = self.server.take_memory(decoding).await;
+        let mut decoding_memory = self.server.take_memory(decoding).await;
+        let surplus = decoding_memory.num_permits().checked_sub(waiting).and_then(|n| decoding_memory.split(n));
+        let memory: Memory = Arc::new(decoding_memory);
         let time = FRAME_TIME_MAX
             + Duration::from_secs((arriving.bytes / FRAME_BYTES_PER_SECOND_MIN) as u64);
         let frame = timeout(time, self.frames.take(arriving))
@@ -74,18 +77,13 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         metrics.count_request(api);
         let pending = match version {
             Some(version) => {
-                self.start(api, version, arriving.front.correlation_id, frame)
+                self.start(api, version, arriving.front.correlation_id, frame, memory.clone())
                     .await?
             }
             None => reply(protocol::api_versions(None)?),
         };
         // Decoding is over: what it might have taken beyond the ordinary is given back.
-        drop(
-            memory
-                .num_permits()
-                .checked_sub(waiting)
-                .and_then(|surplus| memory.split(surplus)),
-        );
+        drop(surplus);
         Ok(Some(Started {
             api,
             version: version.unwrap_or(0),
@@ -147,6 +145,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         version: i16,
         correlation_id: i32,
         frame: Bytes,
+        memory: Memory,
     ) -> Result<Pending, Error> {
         let RequestHeader { client_id, body } = RequestHeader::parse(api, version, frame)?;
         if api == ApiKey::ApiVersions {
@@ -164,6 +163,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             correlation_id,
             client_id,
             body,
+            memory,
         };
         Ok(self.server.router().start(&self.peer, request).await)
     }

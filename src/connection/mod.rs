@@ -41,12 +41,13 @@ pub use server::Server;
 
 use crate::batch::Segments;
 use crate::protocol::{self, ApiKey, StrBytes};
+use crate::types::Memory;
 
 /// Largest frame of any API but Produce.
 pub const CONTROL_FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// One request, its header taken off.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request {
     pub api: ApiKey,
     /// A version that the table of APIs serves.
@@ -55,6 +56,8 @@ pub struct Request {
     pub client_id: Option<StrBytes>,
     /// Shares the frame.
     pub body: Bytes,
+    /// What the frame is charged. Held until the answer is written, and by whoever keeps bytes of it longer.
+    pub memory: Memory,
 }
 
 /// The other end of a connection.

@@ -14,16 +14,25 @@ impl Fetch {
     ///
     /// # Errors
     /// The request cannot be decoded: close the connection.
-    pub fn offset_for_leader_epoch(&self, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
+    pub async fn offset_for_leader_epoch(&self, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
         let request: OffsetForLeaderEpochRequest = protocol::decode(version, body)?;
-        let topics = request.topics.into_iter().map(|topic| {
+        let mut places = Vec::new();
+        for topic in &request.topics {
             let found = locate::topic(&self.cluster, &TopicRef::Name(topic.topic.0.clone()));
             let partitions = topic.partitions.iter().map(|want| {
-                let answer = found.clone().and_then(|topic| {
-                    let located = locate::partition(&self.shards, &topic, want.partition)?;
-                    located.read(want.current_leader_epoch, |p, current| {
+                locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, want.partition)
+            });
+            places.push(partitions.collect::<Vec<_>>());
+        }
+        // A replica that is behind would say that the reader's log was cut.
+        let behind = self.catch_up(places.iter().flatten().flatten()).await;
+        let topics = request.topics.into_iter().zip(places).map(|(topic, places)| {
+            let partitions = topic.partitions.iter().zip(places).map(|(want, place)| {
+                let answer = place.and_then(|located| match behind.contains(&located.shard.id) {
+                    true => Err(ErrorCode::NotLeaderOrFollower),
+                    false => located.read(want.current_leader_epoch, |p, current| {
                         p.epoch_end(want.leader_epoch, current).unwrap_or(UNDEFINED)
-                    })
+                    }),
                 });
                 let (error, (epoch, end)) = match answer {
                     Ok(answer) => (ErrorCode::None, answer),

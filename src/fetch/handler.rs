@@ -25,7 +25,8 @@ const READ_INDEX_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Fetch {
     pub cluster: Cluster,
     pub shards: Arc<Shards>,
-    pub cache: Arc<Cache>,
+    cache: Arc<Cache>,
+    catch_up_cache: Cache,
 }
 
 /// A wanted partition with where it is, or why it cannot be served.
@@ -33,6 +34,15 @@ type Place = Result<Located, ErrorCode>;
 type Look = Result<Found, ErrorCode>;
 
 impl Fetch {
+    pub fn new(cluster: Cluster, shards: Arc<Shards>, cache: Arc<Cache>) -> Self {
+        let catch_up_cache = cache.catch_up();
+        Fetch { cluster, shards, cache, catch_up_cache }
+    }
+
+    pub(super) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     /// Answers a Fetch: waits for `min_bytes` or the client's patience.
     ///
     /// # Errors
@@ -51,7 +61,10 @@ impl Fetch {
         }).collect();
         let looks = self.wait_for_news(&wanted, &places, deadline).await;
         let partitions = self.answer(&wanted, &places, looks).await;
-        if partitions.iter().all(|p| p.records.is_empty() && p.error == ErrorCode::None) && !wanted.partitions.is_empty() {
+        let told_nothing = |p: &FetchPartition| {
+            p.records.is_empty() && p.error == ErrorCode::None && p.preferred_read_replica.is_none()
+        };
+        if !partitions.is_empty() && partitions.iter().all(told_nothing) {
             // Nothing could be read (the store is away, or nothing came): don't let the client spin.
             sleep_until(deadline).await;
         }
@@ -113,7 +126,7 @@ impl Fetch {
         let mut any = false;
         let reads = wanted.partitions.iter().zip(places).zip(looks).map(|((want, place), look)| {
             let has_some = look.as_ref().is_ok_and(|found| !found.pointers.is_empty());
-            let whole_first = has_some && (!any || left > 0);
+            let whole_first = has_some && !any;
             let limit = want.bytes_max.min(left);
             if let Ok(found) = &look {
                 left = left.saturating_sub(found.bytes.min(limit));
@@ -145,7 +158,9 @@ impl Fetch {
         if bytes_max == 0 && !whole_first {
             return answered(wanted, want, &found);
         }
-        let mut records = read(&self.cache, located, &found, want.offset, bytes_max, whole_first).await;
+        // Readers far behind have GETs of their own, so that a backfill never slows the tail.
+        let cache = if found.more { &self.catch_up_cache } else { &self.cache };
+        let mut records = read(cache, located, &found, want.offset, bytes_max, whole_first).await;
         if records.as_ref().is_err_and(|missing| *missing == Missing::Gone) {
             records = self.read_again(located, want, &found, bytes_max, whole_first).await;
         }

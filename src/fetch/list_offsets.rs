@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,10 +52,11 @@ impl Fetch {
                 locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, p.partition_index)
             }).collect::<Vec<_>>());
         }
-        self.catch_up(places.iter().flatten().flatten()).await;
+        let behind = &self.catch_up(places.iter().flatten().flatten()).await;
         let topics = request.topics.into_iter().zip(places).map(async |(topic, places)| {
             let partitions = topic.partitions.iter().zip(places).map(async |(want, place)| {
                 let answer = match place {
+                    Ok(located) if behind.contains(&located.shard.id) => Err(ErrorCode::OffsetNotAvailable),
                     Ok(located) => self.find(&located, want.current_leader_epoch, want.timestamp).await,
                     Err(e) => Err(e),
                 };
@@ -78,14 +79,15 @@ impl Fetch {
         protocol::encode(version, &ListOffsetsResponse::default().with_topics(topics))
     }
 
-    /// One read index per shard makes every answer that follows linearizable.
-    async fn catch_up<'a>(&self, located: impl Iterator<Item = &'a Located>) {
+    /// One read index per shard makes every answer that follows linearizable. Gives back the shards that could not
+    /// catch up: nothing may be said of them.
+    pub(super) async fn catch_up<'a>(&self, located: impl Iterator<Item = &'a Located>) -> HashSet<ShardId> {
         let shards: HashMap<ShardId, Arc<OpenShard>> = located.map(|l| (l.shard.id, l.shard.clone())).collect();
-        join_all(shards.values().map(async |shard| {
-            if let Err(e) = read_index(self.cluster.node(), shard, TIMEOUT).await {
-                tracing::debug!(shard = shard.id, error = %e, "no read index");
-            }
-        })).await;
+        let behind = join_all(shards.values().map(async |shard| {
+            let caught_up = read_index(self.cluster.node(), shard, TIMEOUT).await;
+            caught_up.is_err().then_some(shard.id)
+        }));
+        behind.await.into_iter().flatten().collect()
     }
 
     async fn find(&self, at: &Located, client_epoch: LeaderEpoch, timestamp: Timestamp) -> Result<Answer, ErrorCode> {
@@ -142,7 +144,7 @@ impl Fetch {
         pointer: &BatchPointer,
         find: impl Fn(&[u8], Offset) -> Result<Option<(Offset, Timestamp)>, crate::batch::Error>,
     ) -> Result<Option<(Offset, Timestamp)>, ErrorCode> {
-        let bytes = load(&self.cache, pointer).await.map_err(|missing| match missing {
+        let bytes = load(self.cache(), pointer).await.map_err(|missing| match missing {
             Missing::Later => ErrorCode::OffsetNotAvailable,
             gone => gone.into(),
         })?;

@@ -13,6 +13,8 @@ pub(super) struct Found {
     pub pointers: Vec<BatchPointer>,
     /// About as many bytes as the pointers hold for this reader.
     pub bytes: usize,
+    /// There is more behind the pointers: this reader catches up.
+    pub more: bool,
     /// The asked offset is past what is applied here.
     pub ahead: bool,
 }
@@ -33,10 +35,12 @@ fn found(partition: &PartitionState, offset: Offset, bytes_max: usize) -> Result
         log_start_offset: partition.log_start_offset,
         pointers: Vec::new(),
         bytes: 0,
+        more: false,
         ahead: offset > partition.high_watermark,
     };
     for pointer in partition.pointers.from_offset(offset) {
         if found.bytes >= bytes_max && !found.pointers.is_empty() {
+            found.more = true;
             break;
         }
         found.bytes += share(pointer, offset);

@@ -45,7 +45,10 @@ pub(super) async fn load(cache: &Cache, pointer: &BatchPointer) -> Result<Bytes,
     })
 }
 
-/// Reads what was found, all objects at once, and patches it for the reader.
+/// Objects loaded at once for one partition: enough to overlap GETs, few enough to bound what one reader pulls in.
+const LOADS_MAX: usize = 8;
+
+/// Reads what was found, a few objects at a time, and patches it for the reader.
 pub(super) async fn read(
     cache: &Cache,
     located: &Located,
@@ -55,20 +58,22 @@ pub(super) async fn read(
     whole_first: bool,
 ) -> Result<Segments, Missing> {
     let mut out = Segments::new();
-    let loads = join_all(found.pointers.iter().map(|pointer| load(cache, pointer))).await;
-    for (pointer, bytes) in found.pointers.iter().zip(loads) {
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
-            // What came before it is still an answer.
-            Err(_) if !out.is_empty() => break,
-            Err(missing) => return Err(missing),
-        };
-        match assemble(pointer, bytes, offset, bytes_max, whole_first, &mut out) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(e) => {
-                error!(partition = ?located.partition, ?pointer, error = %e, "stored batches are damaged");
-                return Err(Missing::Damaged);
+    for some in found.pointers.chunks(LOADS_MAX) {
+        let loads = join_all(some.iter().map(|pointer| load(cache, pointer))).await;
+        for (pointer, bytes) in some.iter().zip(loads) {
+            let bytes = match bytes {
+                Ok(bytes) => bytes,
+                // What came before it is still an answer.
+                Err(_) if !out.is_empty() => return Ok(out),
+                Err(missing) => return Err(missing),
+            };
+            match assemble(pointer, bytes, offset, bytes_max, whole_first, &mut out) {
+                Ok(true) => {}
+                Ok(false) => return Ok(out),
+                Err(e) => {
+                    error!(partition = ?located.partition, ?pointer, error = %e, "stored batches are damaged");
+                    return Err(Missing::Damaged);
+                }
             }
         }
     }

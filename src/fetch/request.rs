@@ -31,6 +31,7 @@ pub(super) struct Wanted {
 }
 
 pub(super) fn wanted(version: i16, request: FetchRequest) -> Wanted {
+    let bytes_max = (request.max_bytes.max(0) as usize).min(RESPONSE_BYTES_MAX);
     let mut topics = Vec::with_capacity(request.topics.len());
     let mut partitions = Vec::new();
     for topic in request.topics {
@@ -39,7 +40,7 @@ pub(super) fn wanted(version: i16, request: FetchRequest) -> Wanted {
             index: p.partition,
             offset: p.fetch_offset,
             client_epoch: p.current_leader_epoch,
-            bytes_max: p.partition_max_bytes.max(0) as usize,
+            bytes_max: (p.partition_max_bytes.max(0) as usize).min(bytes_max),
         }));
         topics.push(match version >= TOPIC_IDS {
             true => TopicRef::Id(topic.topic_id.into()),
@@ -50,7 +51,7 @@ pub(super) fn wanted(version: i16, request: FetchRequest) -> Wanted {
         topics,
         partitions,
         bytes_min: request.min_bytes.max(0) as usize,
-        bytes_max: (request.max_bytes.max(0) as usize).min(RESPONSE_BYTES_MAX),
+        bytes_max,
         wait_ms: request.max_wait_ms.max(0) as u64,
         read_committed: request.isolation_level == 1,
         rack: request.rack_id.to_string(),

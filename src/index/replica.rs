@@ -40,7 +40,10 @@ impl Replica {
         let mut waiters = self.waiters.lock().expect("no holder panics");
         let list = waiters.entry(slot).or_default();
         list.retain(|w| w.strong_count() > 0);
-        list.push(Arc::downgrade(waiter));
+        let waiter = Arc::downgrade(waiter);
+        if !list.iter().any(|w| w.ptr_eq(&waiter)) {
+            list.push(waiter);
+        }
     }
 
     fn wake(&self, changed: &[Slot]) {

@@ -75,12 +75,15 @@ impl Printer {
         match Entry::decode(&entry.payload) {
             Ok(Entry::Append { append_time, append }) => {
                 let pointers = self.pointers(entry.group, &append, decided);
+                let (id, previous) = (append.object, append.previous);
                 let packed = append.encode().len();
+                let object = Append { parts: Vec::new(), ..append }.encode().len();
                 let body = json!({
                     "append_time": append_time,
-                    "object": self.paths.key(append.object).as_str(),
-                    "previous": append.previous,
+                    "object": self.paths.key(id).as_str(),
+                    "previous": previous,
                     "packed_bytes": packed,
+                    "pointer_bytes": packed - object,
                     "pointers": pointers,
                 });
                 ("append", body)

@@ -4,5 +4,9 @@ mod router;
 mod run;
 mod service;
 mod snapshots;
+#[cfg(test)]
+mod served_test;
+#[cfg(test)]
+pub mod testing;
 
 pub use run::{Error, Node};

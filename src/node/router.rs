@@ -21,17 +21,17 @@ pub(super) struct Rooms {
 #[async_trait]
 impl Router for Rooms {
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
-        let Request { api, version, client_id, body, .. } = request;
+        let Request { api, version, client_id, body, memory, .. } = request;
         let (admin, fetch) = (self.admin.clone(), self.fetch.clone());
         let context = Context { client_id, address: peer.address };
         match api {
-            ApiKey::Produce => match self.produce.start(version, body).await {
+            ApiKey::Produce => match self.produce.start(version, body, memory).await {
                 Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),
                 Err(e) => async move { close(&e) }.boxed(),
             },
             ApiKey::Fetch => reply(async move { fetch.fetch(version, body).await }),
             ApiKey::ListOffsets => reply(async move { fetch.list_offsets(version, body).await }),
-            ApiKey::OffsetForLeaderEpoch => reply(async move { fetch.offset_for_leader_epoch(version, body) }),
+            ApiKey::OffsetForLeaderEpoch => reply(async move { fetch.offset_for_leader_epoch(version, body).await }),
             ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),
             ApiKey::CreateTopics => reply(async move { admin::create_topics(&admin, &context, version, body).await }),
             ApiKey::DeleteTopics => reply(async move { admin::delete_topics(&admin, &context, version, body).await }),

@@ -70,14 +70,14 @@ impl Node {
         let internal = resolve("internal_listen", &config.internal_listen).await?;
         let registration = registration(&config, address);
         let seeds: Vec<String> = config.seeds.iter().map(HostPort::to_string).collect();
-        let (identity, marker) = cluster::establish(
-            &store,
-            config.data_dir.clone(),
-            &seeds,
-            registration.clone(),
-            config.cluster_id.clone(),
-        )
-        .await?;
+        let start = cluster::Start {
+            store: &*store,
+            data_dir: &config.data_dir,
+            seeds: &seeds,
+            registration: &registration,
+            cluster_id: config.cluster_id.as_deref(),
+        };
+        let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
 
         let peers = Arc::new(Peers::default());
@@ -86,6 +86,8 @@ impl Node {
         raft_config.advertise = registration.internal.clone();
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
+        // No group is open yet: nothing was voted for or accepted before this is on disk.
+        identity.mark_started(&config.data_dir).map_err(JoinError::from)?;
         let cluster = seat(raft, &identity, registration, &seeds).await?;
         info!(
             broker = config.broker_id,
@@ -112,7 +114,7 @@ impl Node {
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
         let background = vec![
-            tokio::spawn(cluster::control(cluster.clone())),
+            tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
         ];
 
@@ -120,6 +122,7 @@ impl Node {
         let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
         let poison = Arc::new(Poison::default());
         let uploads = Arc::new(upload::Counters::default());
+        let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
         let uploader = Uploader {
             settings: upload::Settings {
                 broker: config.broker_id,
@@ -130,7 +133,7 @@ impl Node {
             store,
             paths,
             cache: cache.clone(),
-            lanes: Arc::new(Lanes::new(cluster.clone(), shards.clone())),
+            lanes: lanes.clone(),
             poison: poison.clone(),
             counters: uploads.clone(),
         };
@@ -146,9 +149,10 @@ impl Node {
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
             ingest: Ingest::start(ingest_settings, sealed),
             poison,
+            lanes,
             message_bytes_max: config.message_max_bytes,
         });
-        let fetch = Arc::new(Fetch { cluster: cluster.clone(), shards: shards.clone(), cache: cache.clone() });
+        let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
         let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
 
         let limits = Limits {
@@ -180,6 +184,11 @@ impl Node {
         self.address
     }
 
+    #[cfg(test)]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
     /// handed over.
     pub async fn shut_down(self) {
@@ -197,11 +206,11 @@ impl Node {
         self.cluster.node().shutdown().await;
     }
 
-    /// Metadata stops naming this broker at once, unless it is alone.
+    /// Metadata stops naming this broker at once and for good, unless it is alone.
     async fn say_goodbye(&self) {
         if self.cluster.view().brokers().filter(|b| b.alive).count() > 1 {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
-            let entry = RootEntry::SetAlive { broker, epoch, alive: false };
+            let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
         }
     }

@@ -22,6 +22,8 @@ pub struct Marker {
     pub cluster_id: String,
     pub incarnation: u32,
     pub format: u32,
+    /// The data directory that claimed the root: of several that want to found the same cluster, the one that may.
+    pub founder: String,
 }
 
 impl Marker {
@@ -34,20 +36,25 @@ impl Marker {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The root was free, and is now this cluster's.
+    /// The root is this founder's, now or since an earlier attempt whose reply was lost.
     Claimed(Marker),
-    /// Somebody, perhaps this cluster, was here before.
+    /// Somebody else was here before, perhaps another founder of the same cluster.
     Exists(Marker),
 }
 
-/// Claims the root for a cluster, until there is a verdict or the deadline has passed. A claim whose reply was lost
-/// comes back as [`Claim::Exists`] with the cluster's own id.
+/// Claims the root for a cluster, until there is a verdict or the deadline has passed. Harmless to repeat by the same
+/// founder, also after an error: that one's claim may have taken effect, or may yet.
 ///
 /// # Errors
 /// [`Error::Refused`] when the cluster id is none, or another format is there; [`Error::Corrupt`] when the marker
 /// cannot be read.
-pub async fn claim(store: &dyn Store, cluster_id: &str, deadline: Instant) -> Result<Claim, Error> {
-    let marker = Marker { cluster_id: cluster_id.to_owned(), incarnation: INCARNATION_FIRST, format: FORMAT };
+pub async fn claim(store: &dyn Store, cluster_id: &str, founder: &str, deadline: Instant) -> Result<Claim, Error> {
+    let marker = Marker {
+        cluster_id: cluster_id.to_owned(),
+        incarnation: INCARNATION_FIRST,
+        format: FORMAT,
+        founder: founder.to_owned(),
+    };
     marker.paths()?;
     let json = Bytes::from(serde_json::to_vec_pretty(&marker).expect("a marker has nothing JSON cannot say"));
     let key = paths::marker_key();
@@ -56,7 +63,10 @@ pub async fn claim(store: &dyn Store, cluster_id: &str, deadline: Instant) -> Re
         let put = store.put_if_absent(&key, json.clone());
         match within("claim", deadline, put).await {
             Ok(()) => return Ok(Claim::Claimed(marker)),
-            Err(Error::AlreadyExists { .. }) => return Ok(Claim::Exists(read(store, deadline).await?)),
+            Err(Error::AlreadyExists { .. }) => {
+                let found = read(store, deadline).await?;
+                return Ok(if found == marker { Claim::Claimed(found) } else { Claim::Exists(found) });
+            }
             Err(error) if error.is_transient() => {
                 if !backoff.wait(deadline).await {
                     return Err(error);
@@ -101,31 +111,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_cluster_owns_the_root() {
+    async fn the_first_founder_owns_the_root() {
         let store = Memory::new();
         assert!(matches!(read(&store, deadline()).await, Err(Error::NotFound { .. })));
-        let marker = Marker { cluster_id: "first".to_owned(), incarnation: 1, format: 1 };
-        assert_eq!(claim(&store, "first", deadline()).await.unwrap(), Claim::Claimed(marker.clone()));
-        assert_eq!(claim(&store, "second", deadline()).await.unwrap(), Claim::Exists(marker.clone()));
+        let Claim::Claimed(marker) = claim(&store, "first", "x", deadline()).await.unwrap() else { panic!("not free") };
+        assert_eq!((marker.cluster_id.as_str(), marker.founder.as_str()), ("first", "x"));
+        assert_eq!(claim(&store, "first", "x", deadline()).await.unwrap(), Claim::Claimed(marker.clone()));
+        assert_eq!(claim(&store, "first", "y", deadline()).await.unwrap(), Claim::Exists(marker.clone()));
+        assert_eq!(claim(&store, "second", "x", deadline()).await.unwrap(), Claim::Exists(marker.clone()));
         assert_eq!(read(&store, deadline()).await.unwrap(), marker);
     }
 
     #[tokio::test]
-    async fn a_claim_whose_reply_was_lost_is_found_again() {
+    async fn a_claim_whose_reply_was_lost_is_the_founders_own() {
         let store = Faulty::new(Arc::new(Memory::new()), 1);
         store.next_put(Fault::LostReply);
-        let Claim::Exists(marker) = claim(&store, "first", deadline()).await.unwrap() else { panic!("claimed twice") };
-        assert_eq!(marker.cluster_id, "first");
+        assert!(matches!(claim(&store, "first", "x", deadline()).await.unwrap(), Claim::Claimed(_)));
     }
 
     #[tokio::test]
     async fn a_marker_that_is_not_ours_is_an_error() {
-        let cases = [r#"{"format":2,"new":true}"#, "{", r#"{"format":1}"#, r#"{"cluster_id":"a/b","incarnation":1,"format":1}"#];
+        let no_id = r#"{"cluster_id":"a/b","incarnation":1,"format":1,"founder":"x"}"#;
+        let cases = [r#"{"format":2,"new":true}"#, "{", r#"{"format":1}"#, no_id];
         for json in cases {
             let store = Memory::new();
             store.put_if_absent(&paths::marker_key(), Bytes::from_static(json.as_bytes())).await.unwrap();
             assert!(read(&store, deadline()).await.is_err(), "{json}");
         }
-        assert!(claim(&Memory::new(), "a/b", deadline()).await.is_err());
+        assert!(claim(&Memory::new(), "a/b", "x", deadline()).await.is_err());
     }
 }

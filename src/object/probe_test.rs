@@ -115,7 +115,7 @@ async fn start_up_can_be_spawned() {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let started = tokio::spawn(async move {
         probe(&*store, deadline()).await?;
-        crate::object::marker::claim(&*store, "cluster", deadline()).await?;
+        crate::object::marker::claim(&*store, "cluster", "founder", deadline()).await?;
         crate::object::inspect(&*store, &paths::marker_key()).await
     });
     assert_eq!(started.await.unwrap().unwrap().key, "milepost.json");

@@ -20,8 +20,9 @@ use futures::future::BoxFuture;
 
 use crate::batch::Segments;
 use crate::cluster::Cluster;
-use crate::commit::Slots;
+use crate::commit::{Lanes, Slots};
 use crate::ingest::Ingest;
+use crate::types::Memory;
 use crate::protocol::{self, ErrorCode, produce};
 use crate::upload::Poison;
 
@@ -33,6 +34,7 @@ pub struct Produce {
     pub slots: Arc<Slots>,
     pub ingest: Ingest,
     pub poison: Arc<Poison>,
+    pub lanes: Arc<Lanes>,
     pub message_bytes_max: usize,
 }
 
@@ -54,11 +56,12 @@ impl Produce {
         self: &Arc<Self>,
         version: i16,
         body: Bytes,
+        memory: Memory,
     ) -> Result<BoxFuture<'static, Result<Answer, protocol::Error>>, protocol::Error> {
         let request = produce::decode(version, body, &produce::Limits::default())?;
         let acks = request.acks;
         let timeout = Duration::from_millis(request.timeout_ms.max(0) as u64).min(TIMEOUT_MAX);
-        let taken = self.take(version, request).await;
+        let taken = self.take(version, request, memory).await;
         let this = self.clone();
         Ok(Box::pin(async move {
             let topics = this.verdicts(taken, timeout).await;

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -6,13 +7,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::batch::{Rules, ValidBatch, validate};
 use crate::cluster::Topic;
-use crate::commit::Error;
+use crate::commit::{Error, SlotError};
 use crate::produce::respond::{PartitionAnswer, TopicAnswer};
 use crate::produce::{Produce, error};
 use crate::protocol::produce::{ProducePartition, ProduceRequest};
 use crate::protocol::{ErrorCode, TopicRef};
 use crate::shard::Verdict;
-use crate::types::{Offset, Partition};
+use crate::types::{Memory, Offset, Partition, ShardId};
 use crate::upload::Pending;
 
 /// Zstandard came with Produce 7 (KIP-110).
@@ -24,6 +25,15 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 type Waiting = oneshot::Receiver<Result<Verdict, Error>>;
 
+/// One request's batches as they are taken in.
+struct Intake {
+    version: i16,
+    memory: Memory,
+    pending: Vec<Pending>,
+    /// Shards that could not say which slot a partition has.
+    silent: HashSet<ShardId>,
+}
+
 /// A topic whose batches are on their way.
 pub(super) struct Taken {
     topic: TopicRef,
@@ -32,8 +42,8 @@ pub(super) struct Taken {
 
 impl Produce {
     /// Validates every partition and hands all good batches to ingest in one piece, in the order of the request.
-    pub(super) async fn take(&self, version: i16, request: ProduceRequest) -> Vec<Taken> {
-        let mut pending = Vec::new();
+    pub(super) async fn take(&self, version: i16, request: ProduceRequest, memory: Memory) -> Vec<Taken> {
+        let mut intake = Intake { version, memory, pending: Vec::new(), silent: HashSet::new() };
         let mut taken = Vec::with_capacity(request.topics.len());
         let acks_known = matches!(request.acks, -1..=1);
         for topic in request.topics {
@@ -45,26 +55,25 @@ impl Produce {
             for one in topic.partitions {
                 let index = one.index;
                 let accepted = match &found {
-                    Ok(record) => self.accept(version, record, one, &mut pending).await,
+                    Ok(record) => self.accept(record, one, &mut intake).await,
                     Err(e) => Err(*e),
                 };
                 partitions.push((index, accepted));
             }
             taken.push(Taken { topic: topic.topic, partitions });
         }
-        if !pending.is_empty() {
+        if !intake.pending.is_empty() {
             // When the broker stops, the batches are dropped, and their waiters see it.
-            let _ = self.ingest.submit(pending).await;
+            let _ = self.ingest.submit(intake.pending).await;
         }
         taken
     }
 
     async fn accept(
         &self,
-        version: i16,
         topic: &Topic,
         request: ProducePartition,
-        pending: &mut Vec<Pending>,
+        intake: &mut Intake,
     ) -> Result<Vec<Waiting>, ErrorCode> {
         let index = request.index;
         if index < 0 || index >= topic.live {
@@ -75,7 +84,7 @@ impl Produce {
             message_bytes_max: configured("max.message.bytes")
                 .and_then(|v| v.parse().ok())
                 .unwrap_or(self.message_bytes_max),
-            zstd_allowed: version >= ZSTD_VERSION,
+            zstd_allowed: intake.version >= ZSTD_VERSION,
             keys_required: configured("cleanup.policy").is_some_and(|v| v.contains("compact")),
             ..Rules::default()
         };
@@ -85,11 +94,19 @@ impl Produce {
         })?;
         let partition = Partition { topic: topic.id, index };
         let shard = topic.placement[index as usize];
-        let slot = self.slots.resolve(shard, partition).await.map_err(error::of_slot)?;
+        if self.lanes.is_stalled(shard) || intake.silent.contains(&shard) {
+            return Err(error::of_slot(SlotError::Unavailable));
+        }
+        let slot = self.slots.resolve(shard, partition).await.map_err(|e| {
+            // Asking once per request is enough: the next partition would wait as long.
+            intake.silent.insert(shard);
+            error::of_slot(e)
+        })?;
         batches.iter().try_for_each(|batch| self.admit(partition, batch))?;
         let waiting = batches.into_iter().map(|batch| {
             let (reply, waiting) = oneshot::channel();
-            pending.push(Pending { shard, slot, partition, batch, reply });
+            let memory = intake.memory.clone();
+            intake.pending.push(Pending { shard, slot, partition, batch, reply, memory });
             waiting
         });
         Ok(waiting.collect())

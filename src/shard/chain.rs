@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +15,8 @@ pub struct Chain {
     pub epoch: BrokerEpoch,
     /// Newest sequence taken in this epoch; 0 before the first.
     pub last: u64,
-    /// Verdicts other than a plain append, which the pointers themselves remember: (sequence, batch index, verdict).
-    exceptions: VecDeque<(u64, u32, Verdict)>,
+    /// Verdicts other than a plain append, which the pointers themselves remember, by (sequence, batch index).
+    exceptions: BTreeMap<(u64, u32), Verdict>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,27 +49,23 @@ impl Chain {
         }
         self.last = object.sequence;
         let horizon = self.last.saturating_sub(OBJECTS_REMEMBERED_MAX);
-        while self.exceptions.front().is_some_and(|(sequence, ..)| *sequence < horizon) {
-            self.exceptions.pop_front();
-        }
+        self.exceptions = self.exceptions.split_off(&(horizon, 0));
         for (index, verdict) in verdicts.iter().enumerate() {
             if matches!(verdict, Verdict::Duplicate { .. } | Verdict::Refused(_)) {
-                self.exceptions.push_back((object.sequence, index as u32, *verdict));
+                self.exceptions.insert((object.sequence, index as u32), *verdict);
             }
         }
     }
 
     /// A held batch's late verdict joins the exceptions of its object.
     pub(super) fn decide(&mut self, object: ObjectId, batch_index: u32, verdict: Verdict) {
-        let remembered = object.sequence + OBJECTS_REMEMBERED_MAX >= self.last;
+        let remembered = object.sequence.saturating_add(OBJECTS_REMEMBERED_MAX) >= self.last;
         if object.epoch == self.epoch && remembered && !matches!(verdict, Verdict::Appended { .. }) {
-            let at = self.exceptions.partition_point(|(sequence, ..)| *sequence <= object.sequence);
-            self.exceptions.insert(at, (object.sequence, batch_index, verdict));
+            self.exceptions.insert((object.sequence, batch_index), verdict);
         }
     }
 
     pub(super) fn exception(&self, object: ObjectId, batch_index: u32) -> Option<Verdict> {
-        let found = |(sequence, index, _): &&(u64, u32, Verdict)| (*sequence, *index) == (object.sequence, batch_index);
-        self.exceptions.iter().find(found).map(|(_, _, verdict)| *verdict)
+        self.exceptions.get(&(object.sequence, batch_index)).copied()
     }
 }

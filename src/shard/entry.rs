@@ -233,13 +233,15 @@ impl Append {
         let previous = object.sequence.checked_sub(r.u64()?).ok_or(Malformed)?;
         let mut timestamp = 0;
         let (mut slot, mut end, mut producer) = (0i64, 0u64, None);
-        let mut parts = Vec::with_capacity(r.count(3)?);
-        for _ in 0..parts.capacity() {
+        let count = r.count(3)?;
+        let mut parts = Vec::with_capacity(count);
+        for _ in 0..count {
             slot = slot.checked_add(r.signed()?).ok_or(Malformed)?;
             let start = end.checked_add(r.u64()?).ok_or(Malformed)?;
-            let mut batches = Vec::with_capacity(r.count(4)?);
+            let count = r.count(4)?;
+            let mut batches = Vec::with_capacity(count);
             end = start;
-            for _ in 0..batches.capacity() {
+            for _ in 0..count {
                 let batch = Batch::read(r, batches.last(), &mut producer, &mut timestamp)?;
                 end = end.checked_add(batch.len.into()).ok_or(Malformed)?;
                 batches.push(batch);

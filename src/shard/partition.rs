@@ -66,15 +66,20 @@ impl PartitionState {
         self.epoch_base.saturating_add(LeaderEpoch::try_from(term).unwrap_or(LeaderEpoch::MAX))
     }
 
-    /// OffsetForLeaderEpoch (KIP-101): the largest epoch ≤ `epoch` seen here and the offset where it ends.
+    /// OffsetForLeaderEpoch (KIP-101, Kafka's `LeaderEpochFileCache.endOffsetFor`): the largest epoch ≤ `epoch` seen
+    /// here and the offset where it ends; the asked epoch itself when all that were seen are larger; `None` for one
+    /// that has not been yet. The current epoch counts as seen, from the end of the log on.
     pub fn epoch_end(&self, epoch: LeaderEpoch, current: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
-        if epoch >= current {
-            return (epoch == current).then_some((current, self.high_watermark));
+        if epoch < 0 || epoch > current {
+            return None;
+        }
+        if epoch == current {
+            return Some((current, self.high_watermark));
         }
         let next = self.epochs.partition_point(|(e, _)| *e <= epoch);
-        let (found, _) = *self.epochs.get(next.checked_sub(1)?)?;
         let end = self.epochs.get(next).map_or(self.high_watermark, |(_, start)| *start);
-        Some((found, end))
+        let floor = next.checked_sub(1).map_or(epoch, |before| self.epochs[before].0);
+        Some((floor, end))
     }
 
     pub fn producers(&self) -> impl Iterator<Item = (&i64, &ProducerState)> {
@@ -133,8 +138,8 @@ impl PartitionState {
             }
         }
         let Some(state) = self.producers.get_mut(&producer_id) else { return };
-        let refusal = if unknown && !accept_unknown { Refusal::OutOfOrderSequence } else { Refusal::SequenceGap };
-        released.extend(state.held.drain(..).map(|held| Released::of(&held, Verdict::Refused(refusal))));
+        let refused = Verdict::Refused(Refusal::SequenceGap);
+        released.extend(state.held.drain(..).map(|held| Released::of(&held, refused)));
         if state.recent.is_empty() {
             self.producers.remove(&producer_id);
         }

@@ -17,6 +17,8 @@ pub const HELD_BATCHES_MAX: usize = 5;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProducerState {
     pub epoch: i16,
+    /// The first sequence of this epoch that was appended here. What lies before it was never seen, so it is no duplicate.
+    pub opened: i32,
     pub recent: VecDeque<Recent>,
     pub held: Vec<Held>,
     pub last_time: Timestamp,
@@ -59,9 +61,9 @@ pub enum Check {
     /// Predecessors are missing: they may still be on their way.
     Ahead,
     StaleEpoch,
-    /// Older than anything remembered (Kafka: DUPLICATE_SEQUENCE_NUMBER).
+    /// Appended, and older than what is remembered (Kafka: DUPLICATE_SEQUENCE_NUMBER, a success for the client).
     Behind,
-    /// Overlaps what was appended in a way that no retry does.
+    /// Never appended, and its place is past; or it overlaps what was appended in a way that no retry does.
     OutOfOrder,
 }
 
@@ -83,7 +85,9 @@ impl ProducerState {
         match sequence_distance(state.expected(), claim.base) {
             0 => Check::Append,
             1.. => Check::Ahead,
-            behind if behind + i64::from(span) <= 0 => Check::Behind,
+            behind if behind + i64::from(span) <= 0 && sequence_distance(state.opened, claim.base) >= 0 => {
+                Check::Behind
+            }
             _ => Check::OutOfOrder,
         }
     }
@@ -93,8 +97,9 @@ impl ProducerState {
     }
 
     pub(super) fn record(&mut self, claim: Sequence, batch: &Batch, base: Offset, time: Timestamp) {
-        if claim.producer.epoch != self.epoch {
+        if claim.producer.epoch != self.epoch || self.recent.is_empty() {
             self.epoch = claim.producer.epoch;
+            self.opened = claim.base;
             self.recent.clear();
         }
         if self.recent.len() == RECENT_BATCHES_MAX {
@@ -151,6 +156,16 @@ mod tests {
         assert_eq!(ProducerState::check(Some(&state), claim(0, 60), 5), Check::Append);
         assert_eq!(ProducerState::check(Some(&state), claim(0, 61), 5), Check::Ahead);
         assert_eq!(ProducerState::check(Some(&state), claim(0, 55), 10), Check::OutOfOrder);
+    }
+
+    /// Opened at a later sequence, a producer's earlier batch must not be called a duplicate: its client would take that
+    /// for success.
+    #[test]
+    fn what_lies_before_the_opening_is_never_a_duplicate() {
+        let state = appended(0, &[(10, 5), (15, 5), (20, 5), (25, 5), (30, 5), (35, 5)]);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 10), 5), Check::Behind);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 5), 5), Check::OutOfOrder);
+        assert_eq!(ProducerState::check(Some(&state), claim(0, 0), 5), Check::OutOfOrder);
     }
 
     #[test]

@@ -75,12 +75,6 @@ impl State {
         self.chains.get(&broker).filter(|chain| chain.epoch == epoch).map_or(0, |chain| chain.last)
     }
 
-    pub fn fenced(&self, append: &Append) -> bool {
-        let object = append.object;
-        self.fences.get(&object.broker).is_some_and(|fence| (object.epoch, object.sequence) < *fence)
-            || self.chains.get(&object.broker).is_some_and(|chain| object.epoch < chain.epoch)
-    }
-
     /// The verdicts an object got when it was taken, found again without having been stored one by one.
     pub fn verdicts(&self, append: &Append) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
@@ -162,21 +156,18 @@ impl State {
 
     fn append(&mut self, append: &Append, append_time: Timestamp, term: u64, effect: &mut Effect) {
         let object = append.object;
-        if self.fenced(append) {
-            effect.outcome = Some(Outcome::Fenced);
+        let below_fence = self.fences.get(&object.broker).is_some_and(|f| (object.epoch, object.sequence) < *f);
+        // What was taken keeps its verdicts, whatever was fenced since.
+        let settled = match self.chains.entry(object.broker).or_default().turn(object, append.previous) {
+            Turn::Taken => Some(Outcome::Taken(self.verdicts(append))),
+            Turn::Fenced => Some(Outcome::Fenced),
+            Turn::Next | Turn::Gap { .. } if below_fence => Some(Outcome::Fenced),
+            Turn::Gap { last } => Some(Outcome::OutOfTurn { last }),
+            Turn::Next => None,
+        };
+        if settled.is_some() {
+            effect.outcome = settled;
             return;
-        }
-        match self.chains.entry(object.broker).or_default().turn(object, append.previous) {
-            Turn::Next => {}
-            Turn::Taken => {
-                effect.outcome = Some(Outcome::Taken(self.verdicts(append)));
-                return;
-            }
-            Turn::Gap { last } => {
-                effect.outcome = Some(Outcome::OutOfTurn { last });
-                return;
-            }
-            Turn::Fenced => unreachable!("a stale epoch is fenced above"),
         }
         let mut verdicts = Vec::with_capacity(append.parts.iter().map(|p| p.batches.len()).sum());
         for part in &append.parts {

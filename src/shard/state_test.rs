@@ -118,7 +118,7 @@ fn asking_again_finds_the_first_verdicts() {
     assert_eq!(log.append(mixed.clone()), first);
     log.apply(Entry::Release(Release { slot: 0, producer_id: 8, accept_unknown: false }));
     let Outcome::Taken(verdicts) = log.append(mixed) else { panic!("taken before") };
-    assert_eq!(verdicts[3], Verdict::Refused(Refusal::OutOfOrderSequence));
+    assert_eq!(verdicts[3], Verdict::Refused(Refusal::SequenceGap));
     assert_eq!(verdicts[2], appended(3));
 }
 
@@ -164,9 +164,28 @@ fn opens_an_unknown_producer_only_when_told_so() {
     assert_eq!(log.high_watermark(), 4);
     log.append(append(object(0, 2), 1, vec![claimed(200, 40, 2)]));
     let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 200, accept_unknown: false }));
-    assert_eq!(effect.released[0].verdict, Verdict::Refused(Refusal::OutOfOrderSequence));
+    assert_eq!(effect.released[0].verdict, Verdict::Refused(Refusal::SequenceGap));
     let partition = log.state.slot(0).unwrap();
     assert!(partition.accepts_unknown(7, 0) && !partition.accepts_unknown(200, 150));
+}
+
+#[test]
+fn a_batch_before_the_opening_is_refused_never_called_a_duplicate() {
+    let mut log = Log::new();
+    log.append(append(object(0, 1), 0, vec![claimed(7, 2, 2)]));
+    log.apply(Entry::Release(Release { slot: 0, producer_id: 7, accept_unknown: true }));
+    assert_eq!(log.high_watermark(), 2);
+    let late = log.append(append(object(1, 1), 0, vec![claimed(7, 0, 2)]));
+    assert_eq!(late, Outcome::Taken(vec![Verdict::Refused(Refusal::OutOfOrderSequence)]));
+}
+
+#[test]
+fn a_fence_does_not_hide_the_verdicts_of_what_was_taken() {
+    let mut log = Log::new();
+    let first = append(object(0, 1), 0, vec![batch(1)]);
+    assert_eq!(log.append(first.clone()), taken(&[0]));
+    log.apply(Entry::Fence(Fence { broker: 0, epoch: 1, sequence: 9 }));
+    assert_eq!(log.append(first), taken(&[0]));
 }
 
 #[test]
@@ -207,8 +226,15 @@ fn leader_epochs_follow_the_term_and_answer_where_they_end() {
     assert_eq!(partition.epoch_end(1, 4), Some((1, 3)));
     assert_eq!(partition.epoch_end(3, 4), Some((1, 3)));
     assert_eq!(partition.epoch_end(4, 4), Some((4, 5)));
-    assert_eq!(partition.epoch_end(0, 4), None);
+    // Below all that were seen: it ended where the first begins.
+    assert_eq!(partition.epoch_end(0, 4), Some((0, 0)));
     assert_eq!(partition.epoch_end(5, 4), None);
+    assert_eq!(partition.epoch_end(-1, 4), None);
+    // A term in which nothing was appended yet ends nothing and has seen the whole log.
+    assert_eq!(partition.epoch_end(4, 6), Some((4, 5)));
+    assert_eq!(partition.epoch_end(6, 6), Some((6, 5)));
+    // An empty partition: every past epoch ended at its end.
+    assert_eq!(log.state.slot(1).unwrap().epoch_end(2, 4), Some((2, 0)));
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub type LeaderEpoch = i32;
 /// Milliseconds since the Unix epoch, as Kafka's record timestamps; -1 when there is none.
 pub type Timestamp = i64;
 
+/// A share of the connections' memory budget, given back when the last clone is dropped.
+pub type Memory = std::sync::Arc<dyn std::any::Any + Send + Sync>;
+
 /// Kafka's producer id and epoch (KIP-98).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Producer {

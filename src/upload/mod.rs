@@ -21,7 +21,7 @@ pub use uploader::{Counters, Sealed, Settings, Uploader};
 use crate::batch::ValidBatch;
 use crate::commit::Reply;
 use crate::shard::{Sequence, Slot};
-use crate::types::{Partition, ShardId};
+use crate::types::{Memory, Partition, ShardId};
 
 /// Uploads at once.
 pub const UPLOADS_MAX: usize = 16;
@@ -36,6 +36,8 @@ pub struct Pending {
     pub partition: Partition,
     pub batch: ValidBatch,
     pub reply: Reply,
+    /// The request's share of the memory budget: held until the bytes are in the store, whoever still waits.
+    pub memory: Memory,
 }
 
 /// The idempotent producer's claim, if the batch has one.

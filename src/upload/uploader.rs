@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::commit::{Error, Lanes, Reply, Submission};
 use crate::object::{Durable, Paths, Store};
 use crate::shard::Sequence;
-use crate::types::{BrokerEpoch, BrokerId, ObjectId, Partition};
+use crate::types::{BrokerEpoch, BrokerId, Memory, ObjectId, Partition};
 use crate::upload::assemble::{ShardParts, assemble};
 use crate::upload::{OBJECTS_IN_FLIGHT_MAX, Pending, Poison, UPLOADS_MAX, claim_of};
 
@@ -89,6 +89,7 @@ impl Uploader {
         let claims: Vec<(Partition, Sequence)> =
             sealed.pending.iter().filter_map(|p| Some((p.partition, claim_of(&p.batch)?))).collect();
         let batches = sealed.pending.len() as u64;
+        let _memory: Vec<Memory> = sealed.pending.iter().map(|p| p.memory.clone()).collect();
         let assembled = match assemble(sealed.pending) {
             Ok(assembled) => assembled,
             Err((e, replies)) => {
@@ -120,7 +121,14 @@ impl Uploader {
     fn hand_on(&self, stored: Stored) {
         let in_flight = Arc::new(stored.permit);
         let deadline = Instant::now() + self.settings.commit_timeout;
-        for (shard, ShardParts { parts, replies }) in stored.shards {
+        for (shard, mut batches) in stored.shards {
+            // Sealed before an earlier object of the same producer failed: behind it, they would only wait at the shard.
+            let blocked = batches.take_out(|partition, claim| self.poison.blocks(partition, claim));
+            refuse(blocked);
+            let ShardParts { parts, replies, .. } = batches;
+            if parts.is_empty() {
+                continue;
+            }
             let submission =
                 Submission { object: stored.object, parts, replies, deadline, in_flight: in_flight.clone() };
             self.lanes.submit(shard, submission);
@@ -130,9 +138,14 @@ impl Uploader {
     /// The pointers of these batches were never sent and never will be.
     fn refuse(&self, claims: Vec<(Partition, Sequence)>, replies: Vec<Reply>) {
         claims.into_iter().for_each(|(partition, claim)| self.poison.add(partition, claim));
-        for reply in replies {
-            let _ = reply.send(Err(Error::NotStored));
-        }
+        refuse(replies);
+    }
+}
+
+fn refuse(replies: Vec<Reply>) {
+    for reply in replies {
+        // A producer that has gone away asks again elsewhere.
+        let _ = reply.send(Err(Error::NotStored));
     }
 }
 

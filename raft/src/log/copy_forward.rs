@@ -45,6 +45,7 @@ impl Writer {
                 Record::Kept(entry) => self.segments.kept(group, entry.log_id.index, place),
                 Record::Vote(_) => self.segments.vote(group, place),
                 Record::Purge(id) => self.segments.purge(group, id.index, place),
+                Record::Committed(_) => self.segments.committed(group, place),
                 _ => {}
             }
         }
@@ -69,6 +70,7 @@ impl Writer {
         let mut entries = BTreeMap::new();
         let mut votes = HashMap::new();
         let mut purges = HashMap::new();
+        let mut commits = HashMap::new();
         loop {
             match record::step(&file, at as usize) {
                 Step::Record {
@@ -91,6 +93,9 @@ impl Writer {
                         Record::Purge(_) if self.segments.purge_is_in(group, sequence) => {
                             purges.insert(group, record);
                         }
+                        Record::Committed(_) if self.segments.committed_is_in(group, sequence) => {
+                            commits.insert(group, record);
+                        }
                         _ => {}
                     }
                 }
@@ -101,6 +106,8 @@ impl Writer {
         let entries = entries
             .into_iter()
             .map(|((group, _), record)| (group, record));
-        Ok(purges.into_iter().chain(votes).chain(entries).collect())
+        let alive = purges.into_iter().chain(votes).chain(entries);
+        // Behind the entries they speak of, as everywhere in the log.
+        Ok(alive.chain(commits).collect())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftLogStorageExt};
@@ -132,6 +133,56 @@ async fn a_changed_byte_anywhere_is_refused_with_file_and_position() {
     }
 }
 
+/// Pages of one append may reach the disk in any order.
+#[tokio::test]
+async fn damage_in_the_last_segment_says_that_it_may_never_have_been_synced() {
+    let disk = MemoryDisk::default();
+    let mut names = Vec::new();
+    for nth in 0..2 {
+        let (log, groups) = start(&disk, 1 << 20);
+        let state = groups.get(&1).cloned().unwrap_or_default();
+        GroupLog::new(1, log.clone(), state)
+            .blocking_append([entry(1, nth, b"first page, second page")])
+            .await
+            .expect("room");
+        log.close().await;
+        names.push(disk.newest());
+    }
+    for (name, last) in names.iter().zip([false, true]) {
+        let damaged = disk.crash(|_| 0);
+        damaged.edit(name, |content| {
+            let page = content.len() - 30..content.len() - 15;
+            content[page].fill(0);
+        });
+        let Err(why) = recover(&damaged, &identity()) else {
+            panic!("an entry lacks its first half");
+        };
+        assert!(matches!(why, Error::Damaged { .. }), "{why}");
+        assert_eq!(why.to_string().contains("never synced"), last, "{why}");
+    }
+}
+
+/// Takes its time to let go.
+struct SlowGuard(Arc<AtomicBool>);
+
+impl Drop for SlowGuard {
+    fn drop(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[tokio::test]
+async fn a_closed_log_has_released_its_directory() {
+    let disk = MemoryDisk::default();
+    let found = recover(&disk, &identity()).expect("an empty directory");
+    let released = Arc::new(AtomicBool::new(false));
+    let guard = Box::new(SlowGuard(released.clone()));
+    let log = Log::start(Arc::new(disk.clone()), config(1 << 20), found, guard).expect("room");
+    log.close().await;
+    assert!(released.load(Ordering::Acquire));
+}
+
 #[tokio::test]
 async fn a_missing_segment_is_refused() {
     let disk = MemoryDisk::default();
@@ -227,7 +278,7 @@ async fn appends_of_many_groups_share_syncs() {
         synced.await.expect("an answer").expect("room");
     }
     let stats = log.stats();
-    let order = std::sync::atomic::Ordering::Relaxed;
+    let order = Ordering::Relaxed;
     assert_eq!(stats.operations.load(order), 1_000);
     assert!(stats.syncs.load(order) < 1_000, "{stats:?}");
 }
@@ -246,6 +297,11 @@ async fn a_quiet_group_does_not_pin_old_segments() {
         .await
         .expect("room");
     quiet.purge(log_id(1, 0)).await.expect("enqueued");
+    quiet
+        .save_committed(Some(log_id(1, 1)))
+        .await
+        .expect("in memory");
+    quiet.note_committed();
     let mut busy = group(&log, 2);
     for index in 0..2_000 {
         busy.blocking_append([entry(
@@ -267,6 +323,8 @@ async fn a_quiet_group_does_not_pin_old_segments() {
     assert_eq!(state.entries, [entry(1, 1, b"group")]);
     assert_eq!(state.vote, Some(Vote::new_committed(1, 7)));
     assert_eq!(state.purged, Some(log_id(1, 0)));
+    // Without it, nobody knows what is applied when all nodes have lost power.
+    assert_eq!(state.committed, Some(log_id(1, 1)));
 }
 
 #[tokio::test]
@@ -297,6 +355,7 @@ enum Act {
     TruncateAndAppend(u8),
     Purge(u8),
     Vote,
+    Commit,
 }
 
 fn act() -> impl Strategy<Value = (GroupId, Act)> {
@@ -305,6 +364,7 @@ fn act() -> impl Strategy<Value = (GroupId, Act)> {
         1 => (0u8..4).prop_map(Act::TruncateAndAppend),
         2 => (0u8..6).prop_map(Act::Purge),
         1 => Just(Act::Vote),
+        1 => Just(Act::Commit),
     ];
     (1u32..4, act)
 }
@@ -336,8 +396,7 @@ proptest! {
                 log.close().await;
             });
             disk = disk.crash(|unsynced| keep.min(unsynced));
-            let mut after = recovered(&disk);
-            after.values_mut().for_each(|state| state.committed = None);
+            let after = recovered(&disk);
             model.retain(|_, state| *state != GroupState::default());
             prop_assert_eq!(&after, &model);
         }
@@ -363,7 +422,11 @@ async fn step_both(log: &mut GroupLog, model: &mut GroupState, act: Act, term: u
             log.blocking_append(new).await.expect("room");
         }
         Act::TruncateAndAppend(count) => {
-            let keep = model.entries.len().saturating_sub(count.into());
+            let committed = model.committed.map_or(0, |id| id.index + 1);
+            let keep = model
+                .entries
+                .partition_point(|entry| entry.log_id.index < committed)
+                .max(model.entries.len().saturating_sub(count.into()));
             model.entries.truncate(keep);
             let after = model
                 .entries
@@ -386,6 +449,15 @@ async fn step_both(log: &mut GroupLog, model: &mut GroupState, act: Act, term: u
             let vote = Vote::new(term, 7);
             model.vote = Some(vote);
             log.save_vote(&vote).await.expect("room");
+        }
+        Act::Commit => {
+            if let Some(last) = model.entries.last() {
+                model.committed = Some(last.log_id);
+                log.save_committed(model.committed)
+                    .await
+                    .expect("in memory");
+                log.note_committed();
+            }
         }
     }
 }

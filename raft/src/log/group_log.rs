@@ -87,11 +87,12 @@ impl GroupLog {
     /// Makes what is known to be committed durable, so that a clean restart starts from there.
     pub(crate) fn note_committed(&self) {
         let mut encoded = Vec::new();
-        self.state().encode_commit(self.group, &mut encoded);
-        if !encoded.is_empty() {
+        let commit_bytes = self.state().encode_commit(self.group, &mut encoded);
+        if commit_bytes.is_some() {
             self.log.submit_now(Op {
                 group: self.group,
                 change: Change::Note,
+                commit_bytes,
                 encoded,
                 done: None,
             });
@@ -120,6 +121,7 @@ impl GroupLog {
             .submit(Op {
                 group: self.group,
                 change,
+                commit_bytes: None,
                 encoded,
                 done: Some(done),
             })
@@ -152,11 +154,10 @@ impl State {
     }
 
     /// Commits ride along with appends: they need no sync of their own.
-    fn encode_commit(&mut self, group: GroupId, out: &mut Vec<u8>) {
-        if let Some(committed) = self.committed.filter(|_| self.committed != self.noted) {
-            Record::Committed(committed).encode(group, out);
-            self.noted = self.committed;
-        }
+    fn encode_commit(&mut self, group: GroupId, out: &mut Vec<u8>) -> Option<u64> {
+        let committed = self.committed.filter(|_| self.committed != self.noted)?;
+        self.noted = self.committed;
+        Some(Record::Committed(committed).encode(group, out))
     }
 }
 
@@ -238,7 +239,7 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
     {
         let mut encoded = Vec::new();
         let mut places = Vec::new();
-        {
+        let commit_bytes = {
             let mut state = self.state();
             for entry in entries {
                 let index = entry.log_id.index;
@@ -258,13 +259,14 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
                     state.entries.push_back(entry);
                 }
             }
-            state.encode_commit(self.group, &mut encoded);
-        }
+            state.encode_commit(self.group, &mut encoded)
+        };
         let done = Box::new(move |result| callback.io_completed(result));
         self.log
             .submit(Op {
                 group: self.group,
                 change: Change::Entries(places),
+                commit_bytes,
                 encoded,
                 done: Some(done),
             })
@@ -284,6 +286,7 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
         self.log.submit_now(Op {
             group: self.group,
             change: Change::TruncateFrom(from),
+            commit_bytes: None,
             encoded,
             done: None,
         });
@@ -302,6 +305,7 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
         self.log.submit_now(Op {
             group: self.group,
             change: Change::Purge(upto.index),
+            commit_bytes: None,
             encoded,
             done: None,
         });

@@ -10,6 +10,11 @@ use super::segments::{Place, Segments, file_name, sequence_of};
 use crate::types::{Entry, LogId, Vote};
 use crate::{Error, GroupId, Identity};
 
+/// A file system may write the pages of one unsynced append in any order. What is left then looks like damage, and
+/// nothing tells the two apart, so a person has to.
+const MAY_BE_UNSYNCED: &str = "this is the last segment, so after a power loss it may be the end of a write that was \
+     never synced and that nobody was told of; if it is not, entries or votes this node has acknowledged are lost";
+
 /// What the log holds of one group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GroupState {
@@ -25,11 +30,18 @@ pub(crate) struct Recovered {
     pub(super) next_sequence: u64,
 }
 
+impl Recovered {
+    /// There was no log, not even one without records.
+    pub(crate) fn is_new(&self) -> bool {
+        self.segments.is_empty()
+    }
+}
+
 #[derive(Default)]
 struct Replay {
     vote: Option<(Vote, Place)>,
     purged: Option<(LogId, Place)>,
-    committed: Option<LogId>,
+    committed: Option<(LogId, Place)>,
     entries: BTreeMap<u64, (Entry, Place)>,
 }
 
@@ -103,6 +115,9 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
                         at,
                         "a closed segment ends in the middle of a record",
                     ));
+                }
+                Step::Damaged(why) if last => {
+                    return Err(damaged(at, &format!("{why}; {MAY_BE_UNSYNCED}")));
                 }
                 Step::Damaged(why) => return Err(damaged(at, why)),
             }
@@ -178,7 +193,7 @@ fn replay(
             state.entries = state.entries.split_off(&(id.index + 1));
             state.purged = Some((id, place));
         }
-        Record::Committed(id) => state.committed = Some(id),
+        Record::Committed(id) => state.committed = Some((id, place)),
         Record::Remove => {}
     }
     Ok(())
@@ -212,10 +227,14 @@ fn finish(
         if let Some((id, place)) = &replay.purged {
             segments.purge(group, id.index, *place);
         }
+        let committed = replay.committed.filter(|(id, _)| id.index < expected);
+        if let Some((_, place)) = &committed {
+            segments.committed(group, *place);
+        }
         let state = GroupState {
             vote: replay.vote.map(|(vote, _)| vote),
             purged: replay.purged.map(|(id, _)| id),
-            committed: replay.committed.filter(|id| id.index < expected),
+            committed: committed.map(|(id, _)| id),
             entries,
         };
         groups.insert(group, state);

@@ -31,6 +31,7 @@ struct Alive {
     entries: VecDeque<Place>,
     vote: Option<Place>,
     purge: Option<Place>,
+    committed: Option<Place>,
 }
 
 #[derive(Default)]
@@ -56,6 +57,10 @@ impl Segments {
                 ..Segment::default()
             },
         );
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
     }
 
     pub(super) fn grow(&mut self, sequence: u64, bytes: u64) {
@@ -97,6 +102,12 @@ impl Segments {
         self.replaced(old, place);
     }
 
+    pub(super) fn committed(&mut self, group: GroupId, place: Place) {
+        let alive = self.groups.entry(group).or_default();
+        let old = alive.committed.replace(place);
+        self.replaced(old, place);
+    }
+
     pub(super) fn truncate_from(&mut self, group: GroupId, index: u64) {
         let Some(alive) = self.groups.get_mut(&group) else {
             return;
@@ -132,6 +143,7 @@ impl Segments {
             .into_iter()
             .chain(alive.vote)
             .chain(alive.purge)
+            .chain(alive.committed)
             .for_each(|place| self.died(place));
     }
 
@@ -182,6 +194,13 @@ impl Segments {
         self.groups
             .get(&group)
             .and_then(|alive| alive.purge)
+            .is_some_and(|place| place.sequence == sequence)
+    }
+
+    pub(super) fn committed_is_in(&self, group: GroupId, sequence: u64) -> bool {
+        self.groups
+            .get(&group)
+            .and_then(|alive| alive.committed)
             .is_some_and(|place| place.sequence == sequence)
     }
 

@@ -35,7 +35,7 @@ pub(super) enum Change {
     TruncateFrom(u64),
     Purge(u64),
     Remove,
-    /// Nothing that stays alive.
+    /// Nothing but the commit that rides along.
     Note,
 }
 
@@ -45,6 +45,8 @@ type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 pub(super) struct Op {
     pub(super) group: GroupId,
     pub(super) change: Change,
+    /// Encoded length of the commit that rides along, if one does.
+    pub(super) commit_bytes: Option<u64>,
     pub(super) encoded: Vec<u8>,
     pub(super) done: Option<Done>,
 }
@@ -101,8 +103,10 @@ impl Log {
             permits: permits.clone(),
         };
         let run = move || {
-            writer.run(&inbox);
+            let closed = writer.run(&inbox);
             drop(guard);
+            // Whoever waits for the end may open the directory again at once.
+            drop(closed);
         };
         thread::Builder::new()
             .name("raft-log".into())
@@ -149,7 +153,7 @@ impl Log {
         &self.stats
     }
 
-    /// Writes and syncs what is queued, then ends the writer.
+    /// Writes and syncs what is queued, then ends the writer. Returns when the lock of the directory is released.
     pub(crate) async fn close(&self) {
         let (closed, done) = oneshot::channel();
         if self.queue.send(Message::Close(closed)).is_ok() {
@@ -198,7 +202,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    fn run(mut self, inbox: &mpsc::Receiver<Message>) {
+    /// Answers who asked for the end, if somebody did.
+    fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Option<oneshot::Sender<()>> {
         let mut failed: Option<io::Error> = None;
         while let Ok(first) = inbox.recv() {
             let mut batch = Vec::new();
@@ -231,16 +236,16 @@ impl Writer {
                 }
             }
             self.permits.add_permits(permits);
-            if let Some(closed) = closed {
+            if closed.is_some() {
                 if failed.is_none() {
                     failed = self.sync().err();
                     self.report(&failed);
                 }
                 self.permits.close();
-                drop(closed);
-                return;
+                return closed;
             }
         }
+        None
     }
 
     fn report(&self, failed: &Option<io::Error>) {
@@ -330,6 +335,9 @@ impl Writer {
             Change::Purge(upto) => self.segments.purge(op.group, *upto, place),
             Change::Remove => self.segments.remove(op.group),
             Change::Note => {}
+        }
+        if let Some(bytes) = op.commit_bytes {
+            self.segments.committed(op.group, Place { bytes, ..place });
         }
     }
 

@@ -60,6 +60,17 @@ impl Replica {
         self.parts.raft.learner_ids().collect()
     }
 
+    pub(crate) fn is_joint(&self) -> bool {
+        let metrics = self.parts.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics
+            .membership_config
+            .membership()
+            .get_joint_config()
+            .len()
+            > 1
+    }
+
     pub(crate) fn caught_up(&self, node: NodeId) -> bool {
         let metrics = self.metrics();
         let last = metrics.last_log_index.unwrap_or(0);

@@ -283,3 +283,35 @@ async fn read_answers<R: AsyncRead + Unpin>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::PATIENCE;
+
+    #[tokio::test]
+    async fn held_beats_do_not_keep_a_silent_peer_connected() {
+        let config = crate::Config::new(([127, 0, 0, 1], 0).into(), "");
+        let limits = Limits {
+            progress_timeout: Duration::from_millis(40),
+            // For ever: whenever somebody looks, a beat is held.
+            beat_hold: PATIENCE * 10,
+            ..Limits::of(&config)
+        };
+        let (stream, _silent) = tokio::io::duplex(1 << 20);
+        let (read, write) = tokio::io::split(stream);
+        let connection = Connection::start(read, write, limits, PeerCounters::new());
+        let beats = async {
+            let mut held = Vec::new();
+            while let Ok(beat) = connection.request(kind::BEAT, Bytes::new(), true) {
+                held.push(beat);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let mut asked = connection
+            .request(kind::VOTE, Bytes::new(), false)
+            .expect("room");
+        let (answer, ()) = tokio::join!(asked.answer(PATIENCE), beats);
+        assert_eq!(answer, Err(CallError::Unknown("no progress".into())));
+    }
+}

@@ -26,17 +26,23 @@ pub(super) struct Caller {
     pub(super) bytes_sent: usize,
 }
 
+/// Who answered.
+pub(super) struct Answerer {
+    pub(super) node: NodeId,
+    pub(super) bytes_sent: usize,
+    pub(super) bytes_received: usize,
+}
+
 fn malformed(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// Calls; answers the bytes sent and received.
 pub(super) async fn call<S>(
     stream: &mut S,
     from: &Identity,
     to: NodeId,
     lane: Lane,
-) -> io::Result<(usize, usize)>
+) -> io::Result<Answerer>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -65,7 +71,14 @@ where
             "node {node} answers at the address of node {to}"
         )));
     }
-    Ok((hello.len(), front.len() + 8 + 1 + reason.len()))
+    if node == 0 {
+        return Err(malformed("the other side says that it is no member"));
+    }
+    Ok(Answerer {
+        node,
+        bytes_sent: hello.len(),
+        bytes_received: front.len() + 8 + 1 + reason.len(),
+    })
 }
 
 /// Listens for a call and answers it.

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::connection::Connection;
+use super::handshake::Answerer;
 use super::traffic::{PeerCounters, Traffic};
 use super::{LANES, Lane, Limits, handshake, kind};
 use crate::{CallError, Identity, NodeId};
@@ -140,6 +141,26 @@ impl Peers {
         }
     }
 
+    /// Asks who answers at an address of this cluster, and notes it in the address book.
+    pub(crate) async fn learn(&self, address: &str) -> Result<NodeId, CallError> {
+        let anyone = 0;
+        let dialled = shake_hands(
+            address,
+            &self.identity,
+            anyone,
+            Lane::Application,
+            self.limits,
+        );
+        let (_, answerer) = dialled.await?;
+        let counters = self.traffic.of(answerer.node);
+        counters.sent(kind::HANDSHAKE, answerer.bytes_sent);
+        counters.received(kind::HANDSHAKE, answerer.bytes_received);
+        if answerer.node != self.identity.node_id {
+            self.set_address(answerer.node, Some(address.to_owned()));
+        }
+        Ok(answerer.node)
+    }
+
     fn dial(
         &self,
         peer: &Arc<Peer>,
@@ -194,6 +215,27 @@ impl Peers {
     }
 }
 
+async fn shake_hands(
+    address: &str,
+    identity: &Identity,
+    to: NodeId,
+    lane: Lane,
+    limits: Limits,
+) -> Result<(TcpStream, Answerer), CallError> {
+    let dial = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let answerer = handshake::call(&mut stream, identity, to, lane).await?;
+        Ok::<_, std::io::Error>((stream, answerer))
+    };
+    match timeout(limits.connect_timeout, dial).await {
+        Ok(dialled) => dialled.map_err(|why| CallError::Unreachable(format!("{address}: {why}"))),
+        Err(_) => Err(CallError::Unreachable(format!(
+            "{address}: no connection in time"
+        ))),
+    }
+}
+
 async fn connect(
     address: &str,
     identity: &Identity,
@@ -202,23 +244,9 @@ async fn connect(
     limits: Limits,
     counters: PeerCounters,
 ) -> Result<Connection, CallError> {
-    let dial = async {
-        let mut stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let (sent, received) = handshake::call(&mut stream, identity, to, lane).await?;
-        counters.sent(kind::HANDSHAKE, sent);
-        counters.received(kind::HANDSHAKE, received);
-        Ok::<_, std::io::Error>(stream)
-    };
-    let stream = match timeout(limits.connect_timeout, dial).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(why)) => return Err(CallError::Unreachable(format!("{address}: {why}"))),
-        Err(_) => {
-            return Err(CallError::Unreachable(format!(
-                "{address}: no connection in time"
-            )));
-        }
-    };
+    let (stream, answerer) = shake_hands(address, identity, to, lane, limits).await?;
+    counters.sent(kind::HANDSHAKE, answerer.bytes_sent);
+    counters.received(kind::HANDSHAKE, answerer.bytes_received);
     let (read, write) = stream.into_split();
     Ok(Connection::start(read, write, limits, counters))
 }

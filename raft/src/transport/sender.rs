@@ -39,26 +39,31 @@ pub(super) enum NotQueued {
 pub(super) struct FrameSender {
     queue: mpsc::UnboundedSender<Outgoing>,
     queued_bytes: Arc<AtomicUsize>,
+    /// Frames in the queue that wait for nothing but the socket.
+    queued_urgent: Arc<AtomicUsize>,
     queue_bytes_max: usize,
 }
 
 pub(super) struct FrameQueue {
     inbox: mpsc::UnboundedReceiver<Outgoing>,
     queued_bytes: Arc<AtomicUsize>,
+    queued_urgent: Arc<AtomicUsize>,
 }
 
 pub(super) fn frame_queue(queue_bytes_max: usize) -> (FrameSender, FrameQueue) {
     let (queue, inbox) = mpsc::unbounded_channel();
-    let queued_bytes = Arc::new(AtomicUsize::new(0));
+    let (queued_bytes, queued_urgent) = (Arc::default(), Arc::default());
     (
         FrameSender {
             queue,
-            queued_bytes: queued_bytes.clone(),
+            queued_bytes: Arc::clone(&queued_bytes),
+            queued_urgent: Arc::clone(&queued_urgent),
             queue_bytes_max,
         },
         FrameQueue {
             inbox,
             queued_bytes,
+            queued_urgent,
         },
     )
 }
@@ -71,13 +76,16 @@ impl FrameSender {
             self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
             return Err(NotQueued::Full);
         }
+        if !frame.patient {
+            self.queued_urgent.fetch_add(1, Ordering::AcqRel);
+        }
         // A frame that finds the queue closed is dropped with the counter it was counted in.
         self.queue.send(frame).map_err(|_| NotQueued::Closed)
     }
 
-    /// Nothing waits to be written.
+    /// Nothing waits for the socket; patient frames may wait for their tick.
     pub(super) fn is_drained(&self) -> bool {
-        self.queued_bytes.load(Ordering::Acquire) == 0
+        self.queued_urgent.load(Ordering::Acquire) == 0
     }
 }
 
@@ -103,6 +111,9 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
             queue
                 .queued_bytes
                 .fetch_sub(frame.body.len() + FRAME_OVERHEAD_BYTES, Ordering::AcqRel);
+            if !frame.patient {
+                queue.queued_urgent.fetch_sub(1, Ordering::AcqRel);
+            }
             if !claim(&frame) {
                 continue;
             }

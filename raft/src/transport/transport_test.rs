@@ -90,6 +90,32 @@ async fn one_without_an_id_can_call_an_address() {
 }
 
 #[tokio::test]
+async fn an_address_tells_its_node_and_can_be_called_from_then_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (one, two) = (
+        node(1, dir.path(), |_| {}).await,
+        node(2, dir.path(), |_| {}).await,
+    );
+    let body = Bytes::from_static(b"x");
+    let unknown = one.call(2, 5, body.clone(), PATIENCE).await;
+    assert!(
+        matches!(unknown, Err(CallError::Unreachable(_))),
+        "{unknown:?}"
+    );
+    assert_eq!(one.learn(&two.listen_addr().to_string()).await, Ok(2));
+    assert_eq!(one.call(2, 5, body, PATIENCE).await, Ok(echoed(1, b"x")));
+    assert_eq!(one.learn(&one.listen_addr().to_string()).await, Ok(1));
+    let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = nobody.local_addr().expect("bound").to_string();
+    drop(nobody);
+    let refused = one.learn(&address).await;
+    assert!(
+        matches!(refused, Err(CallError::Unreachable(_))),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
 async fn errors_tell_unreachable_from_unknown() {
     let dir = tempfile::tempdir().expect("a directory");
     let (one, two) = (

@@ -1,0 +1,170 @@
+use super::*;
+
+fn issued(state: &mut RootState, directory: &str) -> NodeId {
+    match state.apply(RootEntry::IssueNode { directory: directory.into() }) {
+        RootAnswer::Node(node) => node,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn register(state: &mut RootState, broker: BrokerId, node: NodeId) -> RootAnswer {
+    let (zone, host, internal) = ("a".into(), "h".into(), "h:2".into());
+    state.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }))
+}
+
+fn registered(state: &mut RootState, broker: BrokerId, directory: &str) -> (NodeId, RootAnswer) {
+    let node = issued(state, directory);
+    (node, register(state, broker, node))
+}
+
+#[test]
+fn a_broker_is_alive_once_it_is_ready_and_only_in_its_own_epoch() {
+    let mut state = RootState::default();
+    registered(&mut state, 0, "x");
+    let alive = |state: &RootState| state.broker(0).unwrap().alive;
+    state.apply(RootEntry::SetAlive { broker: 0, epoch: 1, alive: true });
+    assert!(!alive(&state));
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+    assert!(alive(&state));
+    registered(&mut state, 0, "x");
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+    assert!(!alive(&state));
+}
+
+#[test]
+fn a_broker_that_said_goodbye_is_not_revived_by_its_last_beats() {
+    let mut state = RootState::default();
+    let alive = |state: &RootState| state.broker(0).unwrap().alive;
+    registered(&mut state, 0, "x");
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+    state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
+    state.apply(RootEntry::SetAlive { broker: 0, epoch: 1, alive: true });
+    assert!(!alive(&state));
+    registered(&mut state, 0, "x");
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 2 });
+    state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
+    assert!(alive(&state));
+}
+
+#[test]
+fn a_late_registration_does_not_replace_a_newer_node() {
+    let mut state = RootState::default();
+    let (late, current) = (issued(&mut state, "x"), issued(&mut state, "y"));
+    assert_eq!(register(&mut state, 0, current), RootAnswer::Epoch(1));
+    assert_eq!(register(&mut state, 0, late), RootAnswer::Refused(RootRefusal::UnknownNode));
+    assert_eq!(state.broker(0).unwrap().node, current);
+}
+
+#[test]
+fn a_broker_that_is_alive_is_not_replaced() {
+    let mut state = RootState::default();
+    registered(&mut state, 0, "x");
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
+    assert_eq!(registered(&mut state, 0, "y").1, RootAnswer::Refused(RootRefusal::BrokerInUse));
+    assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(2)));
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 2 });
+    state.apply(RootEntry::SetAlive { broker: 0, epoch: 2, alive: false });
+    assert_eq!(registered(&mut state, 0, "y"), (2, RootAnswer::Epoch(3)));
+}
+
+fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {
+    RootEntry::CreateTopic(NewTopic {
+        id: TopicId::from_bytes([id; 16]),
+        name: name.into(),
+        partitions,
+        replication_factor: 1,
+        configs: BTreeMap::new(),
+    })
+}
+
+fn with_shards(count: u64) -> RootState {
+    let mut state = RootState::default();
+    for node in 1..=count {
+        state.apply(RootEntry::CreateShard { replication_factor: 1, voters: vec![node], preferred: node });
+    }
+    state
+}
+
+#[test]
+fn a_directory_keeps_its_node_and_an_emptied_one_gets_another() {
+    let mut state = RootState::default();
+    assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(1)));
+    assert_eq!(registered(&mut state, 0, "x"), (1, RootAnswer::Epoch(2)));
+    assert_eq!(registered(&mut state, 0, "y"), (2, RootAnswer::Epoch(3)));
+    // The replaced directory is forgotten: it can't come back under its old node id.
+    assert_eq!(registered(&mut state, 1, "x"), (3, RootAnswer::Epoch(4)));
+}
+
+#[test]
+fn spreads_partitions_evenly() {
+    let mut state = with_shards(3);
+    state.apply(topic("t", 1, 4));
+    state.apply(topic("u", 2, 5));
+    let load: Vec<u64> = state.shards().map(|s| s.partitions).collect();
+    assert_eq!(load, vec![3, 3, 3]);
+}
+
+#[test]
+fn shards_that_are_not_well_get_partitions_only_when_all_are() {
+    let mut state = RootState::default();
+    for broker in 0..3 {
+        let (node, answer) = registered(&mut state, broker, &format!("dir{broker}"));
+        let RootAnswer::Epoch(epoch) = answer else { panic!("{answer:?}") };
+        state.apply(RootEntry::SetReady { broker, epoch });
+        state.apply(RootEntry::CreateShard { replication_factor: 1, voters: vec![node], preferred: node });
+    }
+    let load = |state: &RootState| state.shards().map(|s| s.partitions).collect::<Vec<_>>();
+    // The first is away, the second has another directory now.
+    state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
+    state.apply(RootEntry::Leave { broker: 1, epoch: 2 });
+    let (_, answer) = registered(&mut state, 1, "emptied");
+    let RootAnswer::Epoch(epoch) = answer else { panic!("{answer:?}") };
+    state.apply(RootEntry::SetReady { broker: 1, epoch });
+    state.apply(topic("t", 1, 3));
+    assert_eq!(load(&state), vec![0, 0, 3]);
+    state.apply(RootEntry::Leave { broker: 2, epoch: 3 });
+    state.apply(topic("u", 2, 3));
+    assert_eq!(load(&state), vec![2, 1, 3]);
+}
+
+#[test]
+fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
+    let mut state = with_shards(1);
+    state.apply(topic("t", 1, 1));
+    assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Refused(RootRefusal::TopicExists));
+    let id = TopicId::from_bytes([1; 16]);
+    assert_eq!(state.apply(topic("t", 1, 1)), RootAnswer::Topic(id));
+    state.apply(RootEntry::DeleteTopic { topic: id });
+    assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Topic(TopicId::from_bytes([2; 16])));
+    state.apply(RootEntry::Gone { topic: id });
+    assert_eq!(state.shards().next().unwrap().partitions, 1);
+}
+
+#[test]
+fn growing_to_the_same_count_again_is_done() {
+    let mut state = with_shards(1);
+    state.apply(topic("t", 1, 1));
+    let mut grow = |partitions| {
+        state.apply(RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions })
+    };
+    assert_eq!(grow(3), RootAnswer::Done);
+    assert_eq!(grow(3), RootAnswer::Done);
+    assert_eq!(grow(2), RootAnswer::Refused(RootRefusal::NotGrowing));
+}
+
+#[test]
+fn the_horizon_passes_blocks_older_than_the_expiry() {
+    let mut state = RootState::default();
+    state.apply(RootEntry::IssueProducerIds { count: 1000, time: 0 });
+    assert_eq!(state.producer_id_horizon(), 0);
+    state.apply(RootEntry::IssueProducerIds { count: 1000, time: PRODUCER_EXPIRY_MS + 1 });
+    assert_eq!(state.producer_id_horizon(), 1000);
+}
+
+#[test]
+fn entries_read_back_as_written() {
+    let entry = topic("t", 1, 3);
+    assert_eq!(RootEntry::decode(&entry.encode()).unwrap(), entry);
+    assert!(RootEntry::decode(&[7]).is_err());
+    assert!(RootEntry::decode(&[]).is_err());
+}
