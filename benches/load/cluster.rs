@@ -19,7 +19,9 @@ const BUCKET: &str = "milepost";
 
 /// What differs between two clusters of a run.
 #[derive(Clone, Copy)]
-pub struct Plan {
+pub struct Plan<'a> {
+    /// The broker's program.
+    pub binary: &'a str,
     /// Added by the S3 server to every request.
     pub latency: Duration,
     /// Of each broker; None for the default.
@@ -49,7 +51,7 @@ impl Drop for Owned {
 }
 
 impl Cluster {
-    pub async fn start(plan: Plan) -> Result<Cluster> {
+    pub async fn start(plan: Plan<'_>) -> Result<Cluster> {
         let data = tempfile::tempdir()?;
         let (store, url) = start_store(plan.latency)?;
         let addresses = free_addresses(2 * BROKERS)?;
@@ -57,7 +59,7 @@ impl Cluster {
         let store_url = format!("s3://{BUCKET}/load?endpoint={url}&region=us-east-1");
         let mut brokers = Vec::with_capacity(BROKERS);
         for (n, address) in clients.iter().enumerate() {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_milepost"));
+            let mut command = Command::new(plan.binary);
             command.args(["serve", "--broker-id", &(n + 1).to_string(), "--zone", &format!("az{}", n + 1)]);
             command.args(["--listen", address, "--internal-listen", &internal[n], "--seeds", &internal.join(",")]);
             command.args(["--store", &store_url, "--log-filter", "error", "--data-dir"]);

@@ -14,6 +14,7 @@ use crate::frame::read_stamp;
 use crate::wire::Connection;
 
 const VERSION: i16 = 12;
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 
 #[derive(Clone)]
 pub struct Plan {
@@ -54,8 +55,15 @@ pub async fn run(plan: Plan, epoch: Instant) -> Result<Report> {
         ensure!(answer.error_code == 0, "Fetch: error {}", answer.error_code);
         let now = Instant::now();
         let before = report.bytes;
+        let mut all_well = true;
         for partition in answer.responses.into_iter().flat_map(|topic| topic.partitions) {
             let index = partition.partition_index;
+            if partition.error_code == NOT_LEADER_OR_FOLLOWER {
+                // On a busy machine a replica may fall silent for a moment; clients ask again.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                all_well = false;
+                continue;
+            }
             ensure!(partition.error_code == 0, "partition {index}: error {}", partition.error_code);
             let Some(mut records) = partition.records else { continue };
             let position = plan.partitions.iter().position(|p| *p == index).expect("only what was asked for comes");
@@ -68,7 +76,7 @@ pub async fn run(plan: Plan, epoch: Instant) -> Result<Report> {
                 offsets[position] = header.base_offset + i64::from(header.last_offset_delta) + 1;
             }
         }
-        if report.bytes == before && matches!(plan.until, Until::Bytes(_)) {
+        if all_well && report.bytes == before && matches!(plan.until, Until::Bytes(_)) {
             offsets.fill(0);
         }
     }

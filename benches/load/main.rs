@@ -5,6 +5,7 @@
 //! $ cargo bench --bench load -- paced single      some of it: paced, throughput, single, partitions
 //!       --runs N      runs of which the median is told [default: 3]
 //!       --seconds N   how long paced load lasts, and idling [default: 10]
+//!       --binary PATH brokers of another build, to compare with
 //!       --mb N        how much is written and read at full rate [default: 1000]
 //! ```
 //! Processor time is the operating system's account of each process, so what clients and the S3 server use is apart. On
@@ -52,15 +53,17 @@ async fn main() -> Result<()> {
 }
 
 fn parse(arguments: Vec<String>) -> Result<(Options, Vec<String>)> {
-    let mut options = Options { runs: 3, seconds: 10, bytes: 1_000_000_000 };
+    let binary = env!("CARGO_BIN_EXE_milepost").to_owned();
+    let mut options = Options { binary, runs: 3, seconds: 10, bytes: 1_000_000_000 };
     let mut wanted = Vec::new();
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
-        let mut number = || -> Result<u64> { Ok(arguments.next().context("a number is missing")?.parse()?) };
+        let mut next = || arguments.next().context("a value is missing");
         match argument.as_str() {
-            "--runs" => options.runs = number()?.max(1) as usize,
-            "--seconds" => options.seconds = number()?.max(1),
-            "--mb" => options.bytes = number()? * 1_000_000,
+            "--runs" => options.runs = next()?.parse::<usize>()?.max(1),
+            "--seconds" => options.seconds = next()?.parse::<u64>()?.max(1),
+            "--mb" => options.bytes = next()?.parse::<u64>()? * 1_000_000,
+            "--binary" => options.binary = next()?,
             // cargo says this to every bench.
             "--bench" => {}
             other => wanted.push(other.to_owned()),

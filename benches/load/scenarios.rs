@@ -21,9 +21,12 @@ pub const LATENCIES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(10),
 /// A budget of requests that never binds.
 const PLENTY: u32 = 10_000;
 const TOPIC: &str = "load";
+const SETTLING: Duration = Duration::from_secs(2);
 const MB: u64 = 1_000_000;
 
 pub struct Options {
+    /// The broker's program.
+    pub binary: String,
     pub runs: usize,
     pub seconds: u64,
     pub bytes: u64,
@@ -62,11 +65,13 @@ async fn produce(plans: Vec<producer::Plan>, epoch: Instant) -> Result<producer:
     Ok(all)
 }
 
-async fn start(latency: Duration, puts_per_second: Option<u32>, partitions: i32) -> Result<Cluster> {
-    let cluster = Cluster::start(cluster::Plan { latency, puts_per_second }).await?;
+async fn start(options: &Options, latency: Duration, puts_per_second: Option<u32>, partitions: i32) -> Result<Cluster> {
+    let cluster = Cluster::start(cluster::Plan { binary: &options.binary, latency, puts_per_second }).await?;
     let names = [TOPIC.to_owned()];
     topics::create(&cluster, &names, partitions).await?;
     topics::wait_seen(&cluster, &names, partitions).await?;
+    // New shards hand leadership to their preferred voters; that is no part of any figure here.
+    tokio::time::sleep(SETTLING).await;
     Ok(cluster)
 }
 
@@ -81,7 +86,7 @@ pub async fn paced(options: &Options) -> Result<()> {
     println!("|---|---|---|---|---|---|---|");
     for latency in LATENCIES {
         for budget in [Some(PLENTY), None] {
-            let cluster = start(latency, budget, (BROKERS * EACH) as i32).await?;
+            let cluster = start(options, latency, budget, (BROKERS * EACH) as i32).await?;
             let time = Duration::from_secs(options.seconds);
             let producers_count = (BROKERS * EACH) as u64;
             let interval = Duration::from_nanos(Shape::USUAL.batch(NO_PRODUCER).len() as u64 * 1_000_000_000 * producers_count / RATE);
@@ -158,7 +163,7 @@ async fn flood(options: &Options, batches: usize) -> Result<([f64; 7], Vec<Durat
     // What all readers together read again and again fits in every broker's cache.
     const READ_AGAIN_BYTES: u64 = 64 * MB;
     let streams = BROKERS * each;
-    let cluster = start(Duration::ZERO, None, (streams * batches) as i32).await?;
+    let cluster = start(options, Duration::ZERO, None, (streams * batches) as i32).await?;
     let of_stream = |broker: usize, n: usize| {
         let first = (broker * each + n) * batches;
         (first as i32..(first + batches) as i32).collect::<Vec<i32>>()
@@ -202,7 +207,7 @@ pub async fn single(options: &Options) -> Result<()> {
             let mut rates = Vec::new();
             let (mut cpus, mut acks) = (Vec::new(), Vec::new());
             for _ in 0..options.runs {
-                let cluster = start(latency, budget, 16).await?;
+                let cluster = start(options, latency, budget, 16).await?;
                 let pace = Pace::Closed { bytes: options.bytes / 2 };
                 let plan = producers(&cluster, 1, |_, _| (0..16).collect(), pace).swap_remove(0);
                 let (cpu, started) = (cluster.broker_cpu()?, Instant::now());
@@ -228,7 +233,7 @@ pub async fn partitions(options: &Options) -> Result<()> {
     println!("|---|---|---|---|---|---|---|");
     for topics_count in [1, 10, 1000] {
         let each = 10_000 / topics_count;
-        let cluster = Cluster::start(cluster::Plan { latency: Duration::ZERO, puts_per_second: None }).await?;
+        let cluster = Cluster::start(cluster::Plan { binary: &options.binary, latency: Duration::ZERO, puts_per_second: None }).await?;
         let empty = idle(&cluster, options.seconds).await?.0;
         let names: Vec<String> = (0..topics_count).map(|n| format!("idle-{n}")).collect();
         let started = Instant::now();
