@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Brokers are killed (kill -9), stopped and emptied (kill -9, the data directory removed) at random moments, never two
-# at once, while idempotent producers and readers go on through every broker; then the history is checked and
+# Brokers are killed (kill -9), stopped, emptied (kill -9, the data directory removed) and frozen (they go on later as
+# if nothing had been) at random moments, never two at once, while idempotent producers and readers go on through every broker; then the history is checked and
 # the store audited.
 #
-#   tests/crash.sh [TIMES]    SEED (chosen and printed) RATE=500 (records per second and writer) KINDS="kill empty stop"
+#   tests/crash.sh [TIMES]    SEED (chosen and printed) RATE=500 (records per second and writer) KINDS="kill empty freeze stop"
 #                             PROFILE=dev
 #
 # The next broker is hurt only when the cluster is whole again: every broker names three, and every shard has three
@@ -12,7 +12,7 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/target.sh"
 
 TIMES=${1:-10} SEED=${SEED:-$((($(date +%s%N) / 1000) % 32768))} RATE=${RATE:-500}
-read -ra KINDS <<<"${KINDS:-kill kill kill empty empty stop}"
+read -ra KINDS <<<"${KINDS:-kill kill kill empty empty freeze stop}"
 WHOLE_SECONDS_MAX=60
 HISTORY_FILE=$TEST_DIR/history.jsonl FAULTS=$TEST_DIR/faults
 RANDOM=$SEED
@@ -27,14 +27,23 @@ recording() {
     kill -0 "$TEST_CHILD" 2>/dev/null || fail "the recorder ended: $(tail -n 3 "$TEST_DIR/run.out")"
 }
 
-# hurt KIND BROKER: the broker's process has ended when this returns.
+# hurt KIND BROKER: the broker does nothing any more when this returns.
 hurt() {
     echo "$(date +%s%N) $1 $2" >>"$FAULTS"
     case $1 in
     kill) cluster_kill_broker "$2" ;;
     empty) cluster_kill_broker "$2" && rm -rf "$CLUSTER_DIR/broker-$2" ;;
     stop) kill "${CLUSTER_PIDS[$2]}" && wait "${CLUSTER_PIDS[$2]}" ;;
+    freeze) kill -STOP "${CLUSTER_PIDS[$2]}" ;;
     *) fail "no such kind: $1" ;;
+    esac
+}
+
+# heal KIND BROKER
+heal() {
+    case $1 in
+    freeze) kill -CONT "${CLUSTER_PIDS[$2]}" ;;
+    *) cluster_launch_broker "$2" ;;
     esac
 }
 
@@ -60,10 +69,10 @@ for round in $(seq "$TIMES"); do
     hurt "$kind" "$victim"
     pause 12 40
     began=$(date +%s%N)
-    cluster_launch_broker "$victim"
+    heal "$kind" "$victim"
     whole=$(wait_whole) || fail "round $round: broker $victim, $kind: the cluster did not become whole"
     read -ra received <<<"$whole"
-    printf 'round %d: %s of broker %d, whole %d ms after its start, %d bytes received by then\n' "$round" "$kind" \
+    printf 'round %d: %s of broker %d, whole %d ms after it came back, %d bytes received by then\n' "$round" "$kind" \
         "$victim" $((($(date +%s%N) - began) / 1000000)) "${received[victim]}"
 done
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What the cluster tests share: TARGET=milepost (or kafka) chooses the cluster; a failure shows the
-# logs; whatever was started is ended by process id. To be sourced by bash.
+# logs; whatever was started is ended by process id. KEEP=1 keeps the files of a success too. To be sourced by bash.
 
 . "$(dirname "${BASH_SOURCE[0]}")/clients/build.sh"
 case "${TARGET:-milepost}" in
@@ -23,6 +23,8 @@ finish() {
     cluster_stop
     if [ "$code" -ne 0 ]; then
         cluster_logs >&2
+        echo "everything is kept in $TEST_DIR" >&2
+    elif [ -n "${KEEP:-}" ]; then
         echo "everything is kept in $TEST_DIR" >&2
     else
         rm -rf "$TEST_DIR"

@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::join_all;
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
 use kafka_protocol::messages::FetchRequest;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -121,10 +122,13 @@ impl Fetch {
     }
 
     /// Reads what was found, within the request's limits: the first partition with records gives at least one batch.
+    /// Bytes that are still on their way from the store hold up nobody who has his: they are in the cache next time.
     async fn answer(&self, wanted: &Wanted, places: &[Place], looks: Vec<Look>) -> Vec<FetchPartition> {
         let mut left = wanted.bytes_max;
         let mut any = false;
-        let reads = wanted.partitions.iter().zip(places).zip(looks).map(|((want, place), look)| {
+        let mut answers = Vec::with_capacity(looks.len());
+        let mut reads = FuturesUnordered::new();
+        for (i, ((want, place), look)) in wanted.partitions.iter().zip(places).zip(looks).enumerate() {
             let has_some = look.as_ref().is_ok_and(|found| !found.pointers.is_empty());
             let whole_first = has_some && !any;
             let limit = want.bytes_max.min(left);
@@ -132,9 +136,20 @@ impl Fetch {
                 left = left.saturating_sub(found.bytes.min(limit));
             }
             any |= has_some;
-            self.partition(wanted, want, place, look, limit, whole_first)
-        });
-        join_all(reads.collect::<Vec<_>>()).await
+            answers.push(match &look {
+                Ok(found) => answered(wanted, want, found),
+                Err(e) => FetchPartition::failed(want.index, *e),
+            });
+            reads.push(self.partition(wanted, want, place, look, limit, whole_first).map(move |read| (i, read)));
+        }
+        let mut bytes = 0;
+        loop {
+            let enough = bytes >= wanted.bytes_min.max(1);
+            let read = if enough { reads.next().now_or_never().flatten() } else { reads.next().await };
+            let Some((i, partition)) = read else { return answers };
+            bytes += partition.records.len();
+            answers[i] = partition;
+        }
     }
 
     async fn partition(

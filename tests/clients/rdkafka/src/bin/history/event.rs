@@ -42,22 +42,52 @@ pub struct Event {
 #[serde(tag = "f", rename_all = "snake_case")]
 pub enum What {
     /// The first line.
-    Began { run: u64, wall_ns: u64, partitions: u32 },
-    Open { role: Role, zone: String },
+    Began {
+        run: u64,
+        wall_ns: u64,
+        partitions: u32,
+    },
+    Open {
+        role: Role,
+        zone: String,
+    },
     /// The client was given up; what it had not answered is answered by `Sent` lines before this one.
-    Closed { error: Option<String> },
+    Closed {
+        error: Option<String>,
+    },
     /// `count` values from `value` on are about to be handed to the client.
-    Send { key: Key, value: Value, count: u64 },
+    Send {
+        key: Key,
+        value: Value,
+        count: u64,
+    },
     /// What became of them, each value exactly once.
-    Sent { key: Key, outcomes: Vec<Outcome> },
+    Sent {
+        key: Key,
+        outcomes: Vec<Outcome>,
+    },
     /// From here on this process reads exactly these keys, from these offsets.
-    Assign { next: Vec<(Key, i64)> },
+    Assign {
+        next: Vec<(Key, i64)>,
+    },
     Poll,
-    Polled { runs: Vec<(Key, Run)>, bad: Vec<Bad>, errors: Vec<String> },
-    List { key: Key },
-    Listed { key: Key, earliest: i64, latest: i64 },
+    Polled {
+        runs: Vec<(Key, Run)>,
+        bad: Vec<Bad>,
+        errors: Vec<String>,
+    },
+    List {
+        key: Key,
+    },
+    Listed {
+        key: Key,
+        earliest: i64,
+        latest: i64,
+    },
     /// The call has no answer.
-    Failed { error: String },
+    Failed {
+        error: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -76,7 +76,14 @@ fn check(mut args: Args) -> Result<()> {
     let count = &report.count;
     println!(
         "{} lines, {} ops of {} processes: {} values sent ({} acknowledged, {} unknown, {} refused), {} read, {} ends asked",
-        events.len(), count.ops, count.processes, count.sent, count.acked, count.unknown, count.refused, count.read,
+        events.len(),
+        count.ops,
+        count.processes,
+        count.sent,
+        count.acked,
+        count.unknown,
+        count.refused,
+        count.read,
         count.samples
     );
     println!("checked in {:.1} s", began.elapsed().as_secs_f32());

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::check::{RULES, check};
 use crate::event::{Bad, BadKind, Event, Fate, Key, Outcome, Process, Role, Run, Value, What};
 
-type Mutate = fn(&mut Vec<Event>) -> Option<()>;
+type Mutate = fn(&mut [Event]) -> Option<()>;
 
 /// The rule that must fire, what is done to the history, and how.
 const MUTANTS: [(&str, &str, Mutate); 17] = [
@@ -17,7 +17,7 @@ const MUTANTS: [(&str, &str, Mutate); 17] = [
     ("A4", "an acknowledged value is in no poll", lost),
     ("A5", "the last acknowledged value is in no poll", lost_at_the_end),
     ("A6", "one poll of a reader is gone", poll_gone),
-    ("A7", "one poll of a reader is told twice", poll_twice),
+    ("A7", "a reader's poll gives what the one before gave", poll_twice),
     ("A8", "a run comes twice in one poll", run_twice),
     ("A8", "a run is missing inside one poll", run_gone),
     ("A9", "two values of a writer change places", swapped),
@@ -51,7 +51,7 @@ pub fn self_test(clean: &[Event]) -> Result<()> {
     Ok(())
 }
 
-fn other_value(events: &mut Vec<Event>) -> Option<()> {
+fn other_value(events: &mut [Event]) -> Option<()> {
     let (key, run) = middle_run(events)?;
     let other = runs(events).find(|(of, other)| *of == key && other.value != run.value)?.1.value;
     let at = first_poll_of(events, key, &run)?;
@@ -59,7 +59,7 @@ fn other_value(events: &mut Vec<Event>) -> Option<()> {
     Some(())
 }
 
-fn second_place(events: &mut Vec<Event>) -> Option<()> {
+fn second_place(events: &mut [Event]) -> Option<()> {
     let (key, run) = middle_run(events)?;
     let end = ends(events)[&key];
     let at = events.iter().rposition(|event| matches!(&event.what, What::Polled { runs, .. } if !runs.is_empty()))?;
@@ -67,47 +67,47 @@ fn second_place(events: &mut Vec<Event>) -> Option<()> {
     Some(())
 }
 
-fn refused(events: &mut Vec<Event>) -> Option<()> {
+fn refused(events: &mut [Event]) -> Option<()> {
     let (key, run) = middle_run(events)?;
     outcome_of(events, key, run.value)?.fate = Fate::Refused;
     Some(())
 }
 
-fn lost(events: &mut Vec<Event>) -> Option<()> {
+fn lost(events: &mut [Event]) -> Option<()> {
     let ends = ends(events);
     let (key, value, _) = acked(events, |(key, _, offset)| offset + 1 < ends[key])?;
     drop_value(events, key, value)
 }
 
-fn lost_at_the_end(events: &mut Vec<Event>) -> Option<()> {
+fn lost_at_the_end(events: &mut [Event]) -> Option<()> {
     let ends = ends(events);
     let (key, value, _) = acked(events, |(key, _, offset)| offset + 1 == ends[key])?;
     drop_value(events, key, value)
 }
 
-fn poll_gone(events: &mut Vec<Event>) -> Option<()> {
+fn poll_gone(events: &mut [Event]) -> Option<()> {
     let at = two_polls(events)?.0;
     polled(&mut events[at])?.clear();
     Some(())
 }
 
-fn poll_twice(events: &mut Vec<Event>) -> Option<()> {
-    let (at, _) = two_polls(events)?;
-    let mut again = events[at].clone();
-    again.op = u64::MAX;
-    events.insert(at + 1, again);
+fn poll_twice(events: &mut [Event]) -> Option<()> {
+    let (before, after) = two_polls(events)?;
+    let again = polled(&mut events[before])?.clone();
+    polled(&mut events[after])?.splice(0..0, again);
     Some(())
 }
 
-fn run_twice(events: &mut Vec<Event>) -> Option<()> {
+fn run_twice(events: &mut [Event]) -> Option<()> {
     let at = two_polls(events)?.0;
     let runs = polled(&mut events[at])?;
     runs.insert(0, runs[0]);
     Some(())
 }
 
-fn run_gone(events: &mut Vec<Event>) -> Option<()> {
-    let gone = |runs: &Vec<(Key, Run)>| runs.windows(3).position(|three| three.iter().all(|(key, _)| *key == three[0].0));
+fn run_gone(events: &mut [Event]) -> Option<()> {
+    let gone =
+        |runs: &Vec<(Key, Run)>| runs.windows(3).position(|three| three.iter().all(|(key, _)| *key == three[0].0));
     for event in events {
         if let What::Polled { runs, .. } = &mut event.what
             && let Some(at) = gone(runs)
@@ -119,7 +119,7 @@ fn run_gone(events: &mut Vec<Event>) -> Option<()> {
     None
 }
 
-fn swapped(events: &mut Vec<Event>) -> Option<()> {
+fn swapped(events: &mut [Event]) -> Option<()> {
     let (key, run) = runs(events).find(|(_, run)| run.count >= 2)?;
     let (low, high) = (run.value, run.value + 1);
     rewrite(events, key, |value| match value {
@@ -130,15 +130,15 @@ fn swapped(events: &mut Vec<Event>) -> Option<()> {
     Some(())
 }
 
-fn bad_record(events: &mut Vec<Event>) -> Option<()> {
+fn bad_record(events: &mut [Event]) -> Option<()> {
     add_bad(events, BadKind::Record)
 }
 
-fn out_of_range(events: &mut Vec<Event>) -> Option<()> {
+fn out_of_range(events: &mut [Event]) -> Option<()> {
     add_bad(events, BadKind::Position)
 }
 
-fn never_sent(events: &mut Vec<Event>) -> Option<()> {
+fn never_sent(events: &mut [Event]) -> Option<()> {
     let at = events.iter().rposition(|event| matches!(&event.what, What::Polled { runs, .. } if !runs.is_empty()))?;
     let runs = polled(&mut events[at])?;
     let (key, last) = *runs.last()?;
@@ -146,10 +146,12 @@ fn never_sent(events: &mut Vec<Event>) -> Option<()> {
     Some(())
 }
 
-fn stale_end(events: &mut Vec<Event>) -> Option<()> {
+fn stale_end(events: &mut [Event]) -> Option<()> {
     let (key, _, offset) = acked(events, |_| true)?;
-    let acknowledged = |event: &Event| matches!(&event.what, What::Sent { key: of, outcomes } if *of == key
-        && outcomes.iter().any(|o| matches!(o.fate, Fate::At(at) if at <= offset && offset < at + o.count as i64)));
+    let acknowledged = |event: &Event| {
+        matches!(&event.what, What::Sent { key: of, outcomes } if *of == key
+        && outcomes.iter().any(|o| matches!(o.fate, Fate::At(at) if at <= offset && offset < at + o.count as i64)))
+    };
     let from = events.iter().position(acknowledged)?;
     let asked = |event: &Event| matches!(event.what, What::List { key: of } if of == key);
     let op = events[from..].iter().find(|event| asked(event))?.op;
@@ -158,7 +160,7 @@ fn stale_end(events: &mut Vec<Event>) -> Option<()> {
     Some(())
 }
 
-fn scans_differ(events: &mut Vec<Event>) -> Option<()> {
+fn scans_differ(events: &mut [Event]) -> Option<()> {
     let scan = opened(events, Role::Scan).next()?;
     let polls = events.iter_mut().filter(|event| event.process == scan);
     let run = polls.filter_map(polled).flatten().map(|(_, run)| run).find(|run| run.count > 1)?;
@@ -166,7 +168,7 @@ fn scans_differ(events: &mut Vec<Event>) -> Option<()> {
     Some(())
 }
 
-fn end_steps_back(events: &mut Vec<Event>) -> Option<()> {
+fn end_steps_back(events: &mut [Event]) -> Option<()> {
     let lister = opened(events, Role::Lister).next()?;
     let asks = |event: &&mut Event| event.process == lister;
     let answers = events.iter_mut().filter(asks).filter_map(|event| match &mut event.what {
@@ -177,7 +179,7 @@ fn end_steps_back(events: &mut Vec<Event>) -> Option<()> {
     Some(())
 }
 
-fn hole(events: &mut Vec<Event>) -> Option<()> {
+fn hole(events: &mut [Event]) -> Option<()> {
     let scans: Vec<Process> = opened(events, Role::Scan).collect();
     for event in events.iter_mut().filter(|event| scans.contains(&event.process)) {
         if let What::Listed { latest, .. } = &mut event.what {
@@ -195,14 +197,20 @@ fn polled(event: &mut Event) -> Option<&mut Vec<(Key, Run)>> {
 }
 
 fn runs(events: &[Event]) -> impl Iterator<Item = (Key, Run)> {
-    events.iter().flat_map(|event| match &event.what {
-        What::Polled { runs, .. } => runs.as_slice(),
-        _ => &[],
-    }).copied()
+    events
+        .iter()
+        .flat_map(|event| match &event.what {
+            What::Polled { runs, .. } => runs.as_slice(),
+            _ => &[],
+        })
+        .copied()
 }
 
 fn opened(events: &[Event], wanted: Role) -> impl Iterator<Item = Process> {
-    events.iter().filter(move |event| matches!(event.what, What::Open { role, .. } if role == wanted)).map(|e| e.process)
+    events
+        .iter()
+        .filter(move |event| matches!(event.what, What::Open { role, .. } if role == wanted))
+        .map(|e| e.process)
 }
 
 /// Some run that is neither the first nor the last of its key.
@@ -311,7 +319,9 @@ fn changed(wanted: bool, key: Key, run: &Run, change: impl Fn(Value) -> Option<V
     }
     let mut new: Vec<(Key, Run)> = Vec::new();
     for step in 0..run.count {
-        let Some(value) = change(run.value + step) else { continue };
+        let Some(value) = change(run.value + step) else {
+            continue;
+        };
         let offset = run.offset + step as i64;
         match new.last_mut() {
             Some((_, last)) if last.value + last.count == value && last.offset + last.count as i64 == offset => {
@@ -324,10 +334,13 @@ fn changed(wanted: bool, key: Key, run: &Run, change: impl Fn(Value) -> Option<V
 }
 
 fn changed_outcome(outcome: &Outcome, change: impl Fn(Value) -> Option<Value>) -> Vec<Outcome> {
-    let Fate::At(offset) = outcome.fate else { return vec![outcome.clone()] };
+    let Fate::At(offset) = outcome.fate else {
+        return vec![outcome.clone()];
+    };
     let run = Run { offset, value: outcome.value, count: outcome.count };
     let runs = changed(true, 0, &run, change).into_iter();
-    runs.map(|(_, run)| Outcome { value: run.value, count: run.count, fate: Fate::At(run.offset), error: None }).collect()
+    runs.map(|(_, run)| Outcome { value: run.value, count: run.count, fate: Fate::At(run.offset), error: None })
+        .collect()
 }
 
 fn add_bad(events: &mut [Event], kind: BadKind) -> Option<()> {

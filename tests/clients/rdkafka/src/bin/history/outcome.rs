@@ -31,12 +31,13 @@ fn classify(status: Status, error: Option<Code>, offset: i64) -> Fate {
     }
 }
 
-/// Not NotLeaderForPartition: a leader may append and lose its office before it answers.
+/// Not NotLeaderForPartition: a leader may append and lose its office before it answers. Not PurgeQueue: librdkafka
+/// drops a broker that Metadata no longer names, takes what was on its way there for not persisted
+/// (`RD_KAFKA_RESP_ERR__DESTROY_BROKER` in `rd_kafka_err_action`), and puts it back into the queue.
 fn is_definite(code: Code) -> bool {
     matches!(
         code,
-        Code::PurgeQueue
-            | Code::TopicAuthorizationFailed
+        Code::TopicAuthorizationFailed
             | Code::ClusterAuthorizationFailed
             | Code::TransactionalIdAuthorizationFailed
             | Code::InvalidTopic
@@ -68,7 +69,7 @@ mod tests {
         let table = [
             (persisted, None, 7, Fate::At(7)),
             (persisted, None, -1001, Fate::Somewhere),
-            (not, Some(Code::PurgeQueue), -1001, Fate::Refused),
+            (not, Some(Code::PurgeQueue), -1001, Fate::Unknown),
             (not, Some(Code::MessageSizeTooLarge), -1001, Fate::Refused),
             (not, Some(Code::MessageTimedOut), -1001, Fate::Unknown),
             (not, Some(Code::NotLeaderForPartition), -1001, Fate::Unknown),

@@ -140,7 +140,9 @@ fn note(
     runs: &mut Vec<(Key, Run)>,
     bad: &mut Vec<Bad>,
 ) {
-    let Some(key) = workload.key_of(message.topic(), message.partition()) else { return };
+    let Some(key) = workload.key_of(message.topic(), message.partition()) else {
+        return;
+    };
     let offset = message.offset();
     next.insert(key, offset + 1);
     match record::read(message, workload.recorder.run, key) {

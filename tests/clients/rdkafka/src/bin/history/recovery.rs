@@ -48,10 +48,20 @@ impl Recovery {
         for death in &self.deaths {
             let key = death.last_key.map_or("never".into(), |(key, time)| format!("{} (key {key})", ms(time)));
             let own = death.own_zone.map_or("never".into(), ms);
-            println!("{} of broker {}: the last key took writes after {key}, its own zone's clients wrote after {own}", death.kind, death.broker);
+            println!(
+                "{} of broker {}: the last key took writes after {key}, its own zone's clients wrote after {own}",
+                death.kind, death.broker
+            );
         }
-        summary("until every key took writes again", self.deaths.iter().filter_map(|death| Some(death.last_key?.1)));
-        summary("until the zone's own clients wrote", self.deaths.iter().filter_map(|death| death.own_zone));
+        for (kinds, what) in [(&["kill", "empty"][..], "deaths"), (&["freeze"], "freezes"), (&["stop"], "stops")] {
+            let of_kind = || self.deaths.iter().filter(|death| kinds.contains(&death.kind.as_str()));
+            let keys = of_kind().filter_map(|death| Some(death.last_key?.1));
+            summary(&format!("{what}: until every key took writes again"), keys);
+            summary(
+                &format!("{what}: until the zone's own clients wrote"),
+                of_kind().filter_map(|death| death.own_zone),
+            );
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{lister, reader, scan, writer};
 
 /// Topics that are written at a time; the oldest is retired when a fresh one is there.
 const TOPICS_WRITTEN: u32 = 3;
+const BATCH_RECORDS_MAX: u64 = 100;
 
 pub struct Workload {
     pub bootstrap: String,
@@ -144,6 +145,15 @@ impl Workload {
         match self.records_per_second {
             0 => u64::MAX,
             rate => (began.elapsed().as_secs_f64() * rate as f64) as u64,
+        }
+    }
+
+    /// Slow writers write small batches, so that every key is written often: the history then tells finely when it could
+    /// be written again.
+    pub fn batch_records_max(&self) -> u64 {
+        match self.records_per_second {
+            0 => BATCH_RECORDS_MAX,
+            rate => (rate / 100).clamp(1, BATCH_RECORDS_MAX),
         }
     }
 

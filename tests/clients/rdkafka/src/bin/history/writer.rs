@@ -20,9 +20,9 @@ use crate::workload::Workload;
 
 /// Records handed over and not yet answered.
 const IN_FLIGHT_MAX: u64 = 20_000;
-const BATCH_RECORDS_MAX: u64 = 100;
-/// One of so many batches is followed by the client's sudden end.
-const CLOSE_ONE_IN: u64 = 512;
+/// A client lives for some seconds, then ends in the middle of its work.
+const LIFE_SECONDS_MIN: u64 = 5;
+const LIFE_SECONDS_MAX: u64 = 30;
 /// Longer than message.timeout.ms: every fate is told before this ends.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(90);
 const MESSAGE_TIMEOUT_MS: &str = "60000";
@@ -66,7 +66,9 @@ impl ProducerContext for Hearing {
 impl Hearing {
     fn answered(&self, (op, index): (u64, usize), fate: Fate, error: Option<String>) {
         let mut all = self.pending.lock().expect("no holder panics");
-        let Some(pending) = all.get_mut(&op) else { return };
+        let Some(pending) = all.get_mut(&op) else {
+            return;
+        };
         pending.fates[index] = Some((fate, error));
         pending.unanswered -= 1;
         if pending.unanswered == 0 {
@@ -143,15 +145,17 @@ impl Writer {
     }
 
     fn write(&mut self, workload: &Workload, random: &mut Random, began: Instant, written: &mut u64) -> Result<End> {
+        let life = LIFE_SECONDS_MIN + random.below(LIFE_SECONDS_MAX - LIFE_SECONDS_MIN);
+        let ends = Instant::now() + Duration::from_secs(life);
         while !workload.stop.load(Ordering::Relaxed) {
             let due = workload.records_due(began);
             if *written >= due || self.producer.context().unanswered() >= IN_FLIGHT_MAX {
                 self.producer.poll(Duration::from_millis(5));
             } else {
                 *written += self.send_batch(workload, random)?;
-                if random.one_in(CLOSE_ONE_IN) {
-                    return Ok(End::Crashed);
-                }
+            }
+            if Instant::now() > ends {
+                return Ok(End::Crashed);
             }
             if let Some((code, why)) = self.producer.client().fatal_error() {
                 return Ok(End::Fatal(format!("{code:?}: {why}")));
@@ -164,7 +168,7 @@ impl Writer {
         let keys = workload.keys_written();
         let key = keys[random.below(keys.len() as u64) as usize];
         let (topic, partition) = workload.place_of(key);
-        let count = 1 + random.below(BATCH_RECORDS_MAX);
+        let count = 1 + random.below(workload.batch_records_max());
         let sequence = self.sequences.entry(key).or_default();
         let first = value(self.process, *sequence);
         *sequence += count;
@@ -173,7 +177,8 @@ impl Writer {
         let pending = Pending { key, first, fates, unanswered: count };
         self.producer.context().pending.lock().expect("no holder panics").insert(op, pending);
         for index in 0..count as usize {
-            let stamp = Stamp { run: workload.recorder.run, process: self.process, op, key, value: first + index as u64 };
+            let stamp =
+                Stamp { run: workload.recorder.run, process: self.process, op, key, value: first + index as u64 };
             self.send(&topic, partition, &stamp, index, workload.value_bytes);
         }
         self.producer.poll(Duration::ZERO);
@@ -198,7 +203,11 @@ impl Writer {
                 }
                 // The client did not take it: it is nowhere.
                 Err((error, back)) => {
-                    return self.producer.context().answered(*back.delivery_opaque, Fate::Refused, Some(error.to_string()));
+                    return self.producer.context().answered(
+                        *back.delivery_opaque,
+                        Fate::Refused,
+                        Some(error.to_string()),
+                    );
                 }
             }
         }

@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn runs_that_agree_become_the_longest_pieces() {
-        let (pieces, conflicts) = overlay(&[run(3, 103, 4), run(0, 100, 5), run(9, 300, 1), run(7, 107, 2)], Axis::Offset);
+        let (pieces, conflicts) =
+            overlay(&[run(3, 103, 4), run(0, 100, 5), run(9, 300, 1), run(7, 107, 2)], Axis::Offset);
         assert_eq!(pieces, [piece(0, 9, 100), piece(9, 10, 291)]);
         assert_eq!(conflicts, []);
     }

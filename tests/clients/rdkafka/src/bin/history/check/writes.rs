@@ -13,9 +13,8 @@ pub fn check(key: Key, table: &KeyTable, report: &mut Report) -> Vec<Piece> {
     let (order, inconsistent) = overlay(&all, Axis::Offset);
     for found in inconsistent {
         let name = |value: i64| name(value as u64);
-        report.violation("A1", key, || {
-            format!("offset {} held {} and {}", found.at, name(found.one), name(found.other))
-        });
+        report
+            .violation("A1", key, || format!("offset {} held {} and {}", found.at, name(found.one), name(found.other)));
     }
     let (by_value, doubled) = overlay(&all, Axis::Value);
     for found in doubled {
@@ -50,7 +49,8 @@ fn lost(key: Key, table: &KeyTable, read: &[Piece], report: &mut Report) {
     }
     for piece in subtract(&overlay(&placed, Axis::Value).0, read) {
         let (first, last) = (piece.at + piece.shift, piece.end - 1 + piece.shift);
-        let (rule, when) = if first <= highest_read { ("A4", "though later ones were") } else { ("A5", "nor any later one") };
+        let (rule, when) =
+            if first <= highest_read { ("A4", "though later ones were") } else { ("A5", "nor any later one") };
         report.violation(rule, key, || {
             format!("{} acknowledged at offsets {first} to {last} was never read, {when}", span(&piece))
         });
