@@ -16,15 +16,15 @@ pub mod types;
 pub mod shard;
 
 // the rooms, in the order of the path
-pub mod connection;
-pub mod produce;
-pub mod ingest;
-pub mod upload;
-pub mod commit;
-pub mod index;
-pub mod fetch;
 pub mod cache;
+pub mod commit;
+pub mod connection;
+pub mod fetch;
+pub mod index;
+pub mod ingest;
 pub mod object;
+pub mod produce;
+pub mod upload;
 
 // side rooms
 pub mod admin;

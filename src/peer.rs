@@ -46,7 +46,9 @@ pub fn kind_name(kind: u8) -> &'static str {
 pub enum Answer {
     Done(Bytes),
     /// Certainly not done. Ask the one named, or anybody else a little later.
-    NotLeader { leader: Option<NodeId> },
+    NotLeader {
+        leader: Option<NodeId>,
+    },
     /// May have been done: ask again.
     Unknown,
     /// Will never be done.

@@ -1,7 +1,7 @@
 //! One reader of many partitions on one connection. It looks at batch headers and stamps, never at records.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};

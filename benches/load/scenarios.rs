@@ -32,7 +32,12 @@ pub struct Options {
     pub bytes: u64,
 }
 
-fn producers(cluster: &Cluster, each: usize, partitions: impl Fn(usize, usize) -> Vec<i32>, pace: Pace) -> Vec<producer::Plan> {
+fn producers(
+    cluster: &Cluster,
+    each: usize,
+    partitions: impl Fn(usize, usize) -> Vec<i32>,
+    pace: Pace,
+) -> Vec<producer::Plan> {
     let plan = |broker: usize, n: usize| producer::Plan {
         address: cluster.brokers[broker].address.clone(),
         client_id: format!("load,zone=az{}", broker + 1),
@@ -81,23 +86,31 @@ async fn start(options: &Options, latency: Duration, puts_per_second: Option<u32
 pub async fn paced(options: &Options) -> Result<()> {
     const EACH: usize = 4;
     const RATE: u64 = 5 * MB;
-    println!("\n5 MB/s, 64 KB batches one to a request, 12 producers; ms; aims: PUT + 5 at p50, PUT + 15 at p99 without budget");
-    println!("| PUT and GET + | budget | MB/s | ack p50 / p99 | e2e same zone | e2e other zones | broker CPU-s/GB, 1 in 3 out |");
+    println!(
+        "\n5 MB/s, 64 KB batches one to a request, 12 producers; ms; aims: PUT + 5 at p50, PUT + 15 at p99 without budget"
+    );
+    println!(
+        "| PUT and GET + | budget | MB/s | ack p50 / p99 | e2e same zone | e2e other zones | broker CPU-s/GB, 1 in 3 out |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for latency in LATENCIES {
         for budget in [Some(PLENTY), None] {
             let cluster = start(options, latency, budget, (BROKERS * EACH) as i32).await?;
             let time = Duration::from_secs(options.seconds);
             let producers_count = (BROKERS * EACH) as u64;
-            let interval = Duration::from_nanos(Shape::USUAL.batch(NO_PRODUCER).len() as u64 * 1_000_000_000 * producers_count / RATE);
+            let interval = Duration::from_nanos(
+                Shape::USUAL.batch(NO_PRODUCER).len() as u64 * 1_000_000_000 * producers_count / RATE,
+            );
             let partition = |broker: usize, n: usize| vec![(broker * EACH + n) as i32];
             let plans = producers(&cluster, EACH, partition, Pace::Open { interval, time });
             let (epoch, stopped) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-            let readers: Vec<_> = (0..BROKERS).map(|broker| {
-                let until = consumer::Until::Stopped(stopped.clone());
-                let plan = consumer(&cluster, broker, (0..(BROKERS * EACH) as i32).collect(), until);
-                tokio::spawn(consumer::run(plan, epoch))
-            }).collect();
+            let readers: Vec<_> = (0..BROKERS)
+                .map(|broker| {
+                    let until = consumer::Until::Stopped(stopped.clone());
+                    let plan = consumer(&cluster, broker, (0..(BROKERS * EACH) as i32).collect(), until);
+                    tokio::spawn(consumer::run(plan, epoch))
+                })
+                .collect();
             let (cpu, started) = (cluster.broker_cpu()?, Instant::now());
             // Not in step with each other: producers of a real cluster are not.
             let staggered = plans.into_iter().enumerate().map(|(n, plan)| async move {
@@ -138,7 +151,9 @@ pub async fn paced(options: &Options) -> Result<()> {
 /// (0.4 s), 16 k frames at 64 KB (0.1 s), 240 PUTs at 0.2 ms, 240 entries on three brokers at 85 µs: about 1 s.
 pub async fn throughput(options: &Options) -> Result<()> {
     println!("\nfull rate, 1 KB records in 64 KB batches, default budget; CPU-s/GB; aims: 2.0 in, 1.0 out of cache");
-    println!("| producers × batches to a request | in: MB/s | brokers | S3 server | clients | ack p50 / p99 ms | out: MB/s | brokers | clients |");
+    println!(
+        "| producers × batches to a request | in: MB/s | brokers | S3 server | clients | ack p50 / p99 ms | out: MB/s | brokers | clients |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for batches in [1usize, 16] {
         let mut rows: Vec<[f64; 7]> = Vec::new();
@@ -151,7 +166,15 @@ pub async fn throughput(options: &Options) -> Result<()> {
         let column = |n: usize| median(rows.iter().map(|row| row[n]).collect());
         println!(
             "| {} × {batches} | {:.0} | {:.2} | {:.2} | {:.2} | {} | {:.0} | {:.2} | {:.2} |",
-            32 / batches * BROKERS, column(0), column(1), column(2), column(3), Times::new(acks).told(), column(4), column(5), column(6),
+            32 / batches * BROKERS,
+            column(0),
+            column(1),
+            column(2),
+            column(3),
+            Times::new(acks).told(),
+            column(4),
+            column(5),
+            column(6),
         );
     }
     Ok(())
@@ -183,14 +206,19 @@ async fn flood(options: &Options, batches: usize) -> Result<([f64; 7], Vec<Durat
     let reports = try_join_all(readers).await?;
     let (after, took) = (usage()?, started.elapsed());
     let out_bytes: u64 = reports.iter().map(|r| r.bytes).sum();
-    let out = [mb_per_second(out_bytes, took), cpu_per_gb(after.0 - before.0, out_bytes), cpu_per_gb(after.2 - before.2, out_bytes)];
+    let out = [
+        mb_per_second(out_bytes, took),
+        cpu_per_gb(after.0 - before.0, out_bytes),
+        cpu_per_gb(after.2 - before.2, out_bytes),
+    ];
 
     let (before, started) = (usage()?, Instant::now());
     let report = produce(producers(&cluster, each, of_stream, pace(options.bytes)), epoch).await?;
     let (after, took) = (usage()?, started.elapsed());
     let per_gb = |cpu: Duration| cpu_per_gb(cpu, report.bytes);
     let (brokers, store, clients) = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
-    let row = [mb_per_second(report.bytes, took), per_gb(brokers), per_gb(store), per_gb(clients), out[0], out[1], out[2]];
+    let row =
+        [mb_per_second(report.bytes, took), per_gb(brokers), per_gb(store), per_gb(clients), out[0], out[1], out[2]];
     Ok((row, report.latencies))
 }
 
@@ -217,7 +245,13 @@ pub async fn single(options: &Options) -> Result<()> {
                 acks.extend(report.latencies);
             }
             let budget = budget.map_or("default".to_owned(), |puts| format!("{puts}/s"));
-            println!("| {} | {budget} | {:.0} | {} | {:.2} |", ms(latency), median(rates), Times::new(acks).told(), median(cpus));
+            println!(
+                "| {} | {budget} | {:.0} | {} | {:.2} |",
+                ms(latency),
+                median(rates),
+                Times::new(acks).told(),
+                median(cpus)
+            );
         }
     }
     Ok(())
@@ -229,11 +263,15 @@ pub async fn single(options: &Options) -> Result<()> {
 /// partition, 3 MB; what is idle costs 4 groups of beats on each broker, 0.15 % of a core each.
 pub async fn partitions(options: &Options) -> Result<()> {
     println!("\n10,000 partitions; aims: 15 s, 3 % of a core, 500 MB");
-    println!("| topics | created in s | idle CPU per broker, % | wake-ups/s | idle CPU without partitions, % | RSS per broker, MB | Metadata of all, ms |");
+    println!(
+        "| topics | created in s | idle CPU per broker, % | wake-ups/s | idle CPU without partitions, % | RSS per broker, MB | Metadata of all, ms |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for topics_count in [1, 10, 1000] {
         let each = 10_000 / topics_count;
-        let cluster = Cluster::start(cluster::Plan { binary: &options.binary, latency: Duration::ZERO, puts_per_second: None }).await?;
+        let cluster =
+            Cluster::start(cluster::Plan { binary: &options.binary, latency: Duration::ZERO, puts_per_second: None })
+                .await?;
         let empty = idle(&cluster, options.seconds).await?.0;
         let names: Vec<String> = (0..topics_count).map(|n| format!("idle-{n}")).collect();
         let started = Instant::now();
@@ -251,7 +289,12 @@ pub async fn partitions(options: &Options) -> Result<()> {
         let told = |values: &[f64]| values.iter().map(|v| format!("{v:.1}")).collect::<Vec<_>>().join(", ");
         println!(
             "| {topics_count} | {:.1} | {} | {} | {} | {} | {} |",
-            created.as_secs_f64(), told(&cpu), told(&wakeups), told(&empty), told(&rss), ms(asked.elapsed()),
+            created.as_secs_f64(),
+            told(&cpu),
+            told(&wakeups),
+            told(&empty),
+            told(&rss),
+            ms(asked.elapsed()),
         );
     }
     Ok(())

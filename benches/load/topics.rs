@@ -41,9 +41,9 @@ pub async fn wait_seen(cluster: &Cluster, names: &[String], partitions: i32) -> 
 }
 
 pub async fn describe(connection: &mut Connection, names: &[String]) -> Result<MetadataResponse> {
-    let wanted = names.iter().map(|name| {
-        MetadataRequestTopic::default().with_name(Some(StrBytes::from_string(name.clone()).into()))
-    });
+    let wanted = names
+        .iter()
+        .map(|name| MetadataRequestTopic::default().with_name(Some(StrBytes::from_string(name.clone()).into())));
     connection.call(9, &MetadataRequest::default().with_topics(Some(wanted.collect()))).await
 }
 

@@ -50,23 +50,36 @@ fn batches() {
 
 fn requests() {
     let body = samples::produce_body(100, 16 << 10);
-    bench("protocol: decode Produce, 100 × 16 KB", "100 × 50 ns, nothing copied: 5 µs", || body.clone(), |body| {
-        produce::decode(9, body, &produce::Limits::default()).expect("it is a request")
-    });
+    bench(
+        "protocol: decode Produce, 100 × 16 KB",
+        "100 × 50 ns, nothing copied: 5 µs",
+        || body.clone(),
+        |body| produce::decode(9, body, &produce::Limits::default()).expect("it is a request"),
+    );
     let batch = samples::batch(1024, 16, NO_PRODUCER, milepost::batch::Codec::None);
-    bench("protocol: encode Fetch, 100 × 16 KB", "100 × (2 segments at 100 ns): 20 µs", || samples::fetch_response(100, &batch), |response| {
-        fetch::encode(12, response).expect("it can be encoded").into_chunks()
-    });
+    bench(
+        "protocol: encode Fetch, 100 × 16 KB",
+        "100 × (2 segments at 100 ns): 20 µs",
+        || samples::fetch_response(100, &batch),
+        |response| fetch::encode(12, response).expect("it can be encoded").into_chunks(),
+    );
 }
 
 fn pointers() {
     let append = samples::append(2, 1, 100, 1, Producer { id: 4000, epoch: 0 }, 0);
     let packed = append.encode();
-    println!("| shard: 100 pointers packed | {} B | {:.1} B each | 20 B each |", packed.len(), packed.len() as f64 / 100.0);
+    println!(
+        "| shard: 100 pointers packed | {} B | {:.1} B each | 20 B each |",
+        packed.len(),
+        packed.len() as f64 / 100.0
+    );
     bench("shard: encode an append, 100 partitions", "100 × 8 varints at 3 ns: 2.5 µs", || (), |()| append.encode());
-    bench("shard: decode an append, 100 partitions", "the same, and 100 allocations: 7 µs", || packed.clone(), |packed| {
-        Append::decode(&packed).expect("it is an append")
-    });
+    bench(
+        "shard: decode an append, 100 partitions",
+        "the same, and 100 allocations: 7 µs",
+        || packed.clone(),
+        |packed| Append::decode(&packed).expect("it is an append"),
+    );
     let mut sequence = 0;
     let mut state = samples::state(10_000);
     bench(
@@ -83,20 +96,31 @@ fn pointers() {
 
 fn objects() {
     let contents = samples::contents(100, 40 << 10);
-    bench("object: lay out 4 MB, 100 partitions", "copy 400 µs + CRC 100 µs", || contents.clone(), |contents| {
-        let mut builder = Builder::new();
-        contents.into_iter().for_each(|c| builder.push(c).expect("they are in order"));
-        builder.finish()
-    });
+    bench(
+        "object: lay out 4 MB, 100 partitions",
+        "copy 400 µs + CRC 100 µs",
+        || contents.clone(),
+        |contents| {
+            let mut builder = Builder::new();
+            contents.into_iter().for_each(|c| builder.push(c).expect("they are in order"));
+            builder.finish()
+        },
+    );
 }
 
 fn snapshots() {
     let state = samples::filled_state(10_000, 10);
     let snapshot = state.to_snapshot();
-    println!("| shard: snapshot of 10,000 partitions × 10 pointers | {} KB | | 50 B a pointer: 5 MB |", snapshot.len() / 1000);
+    println!(
+        "| shard: snapshot of 10,000 partitions × 10 pointers | {} KB | | 50 B a pointer: 5 MB |",
+        snapshot.len() / 1000
+    );
     bench("shard: encode that snapshot", "100 k pointers at 200 ns: 20 ms", || (), |()| state.to_snapshot());
-    bench("shard: decode that snapshot", "twice that: 40 ms", || snapshot.clone(), |snapshot: Bytes| {
-        State::from_snapshot(&snapshot).expect("it is a snapshot")
-    });
+    bench(
+        "shard: decode that snapshot",
+        "twice that: 40 ms",
+        || snapshot.clone(),
+        |snapshot: Bytes| State::from_snapshot(&snapshot).expect("it is a snapshot"),
+    );
     bench("shard: take that snapshot (share the state)", "10 k × 30 ns: 0.3 ms", || (), |()| state.clone());
 }

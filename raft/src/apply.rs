@@ -10,9 +10,7 @@ use openraft::{OptionalSend, RaftSnapshotBuilder};
 use tokio::sync::watch;
 
 use crate::snapshot::{Newest, SnapshotData, SnapshotDir, SnapshotFile};
-use crate::types::{
-    Answer, EntryPayload, LogId, SnapshotMeta, StoredMembership, TypeConfig, position,
-};
+use crate::types::{Answer, EntryPayload, LogId, SnapshotMeta, StoredMembership, TypeConfig, position};
 use crate::{Corrupt, GroupId, LogPosition, StateMachine};
 
 type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotData>;
@@ -31,11 +29,7 @@ pub(crate) struct Typed<S>(pub(crate) Arc<S>);
 impl<S: StateMachine> ErasedMachine for Typed<S> {
     fn apply(&self, at: LogPosition, payload: Bytes, wanted: bool) -> Result<Answer, Corrupt> {
         let response = self.0.apply(at, payload)?;
-        Ok(if wanted {
-            Answer::new(Box::new(response))
-        } else {
-            Answer::none()
-        })
+        Ok(if wanted { Answer::new(Box::new(response)) } else { Answer::none() })
     }
 
     fn snapshot(&self) -> Serialise {
@@ -71,36 +65,17 @@ impl Applier {
         newest: Newest,
         progress: watch::Sender<LogPosition>,
     ) -> Self {
-        Applier {
-            group,
-            machine,
-            dir,
-            newest,
-            applied: None,
-            membership: StoredMembership::default(),
-            progress,
-        }
+        Applier { group, machine, dir, newest, applied: None, membership: StoredMembership::default(), progress }
     }
 
     pub(crate) fn freeze(&self) -> Frozen {
-        let meta = SnapshotMeta {
-            last_log_id: self.applied,
-            last_membership: self.membership.clone(),
-        };
-        Frozen {
-            meta,
-            serialise: self.machine.snapshot(),
-        }
+        let meta = SnapshotMeta { last_log_id: self.applied, last_membership: self.membership.clone() };
+        Frozen { meta, serialise: self.machine.snapshot() }
     }
 
     fn builder(&self, frozen: Option<Frozen>) -> Builder {
         let frozen = Mutex::new(frozen);
-        Builder {
-            group: self.group,
-            dir: self.dir.clone(),
-            newest: self.newest.clone(),
-            frozen,
-        }
+        Builder { group: self.group, dir: self.dir.clone(), newest: self.newest.clone(), frozen }
     }
 
     fn publish(&self) {
@@ -131,10 +106,9 @@ impl RaftStateMachine<TypeConfig> for Applier {
             let at = entry.log_id;
             let answer = match entry.payload {
                 EntryPayload::Blank => Answer::none(),
-                EntryPayload::Normal(payload) => self
-                    .machine
-                    .apply(position(&at), payload.0, responder.is_some())
-                    .map_err(stop)?,
+                EntryPayload::Normal(payload) => {
+                    self.machine.apply(position(&at), payload.0, responder.is_some()).map_err(stop)?
+                }
                 EntryPayload::Membership(membership) => {
                     self.membership = StoredMembership::new(Some(at), membership);
                     Answer::none()
@@ -160,18 +134,10 @@ impl RaftStateMachine<TypeConfig> for Applier {
         self.builder(Some(self.freeze()))
     }
 
-    async fn install_snapshot(
-        &mut self,
-        meta: &SnapshotMeta,
-        snapshot: SnapshotData,
-    ) -> io::Result<()> {
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: SnapshotData) -> io::Result<()> {
         let bytes = match snapshot.bytes {
             Some(bytes) => bytes,
-            None => {
-                crate::snapshot::load(&snapshot.file.path, None)
-                    .map_err(io::Error::other)?
-                    .1
-            }
+            None => crate::snapshot::load(&snapshot.file.path, None).map_err(io::Error::other)?.1,
         };
         let at = meta.last_log_id.as_ref().map(position).unwrap_or_default();
         self.machine.restore(at, bytes.clone()).map_err(stop)?;
@@ -193,10 +159,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
 }
 
 fn hand_out(file: Arc<SnapshotFile>) -> Snapshot {
-    Snapshot {
-        meta: file.meta.clone(),
-        snapshot: SnapshotData { file, bytes: None },
-    }
+    Snapshot { meta: file.meta.clone(), snapshot: SnapshotData { file, bytes: None } }
 }
 
 pub struct Builder {
@@ -211,18 +174,11 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let frozen = self
-            .frozen
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let frozen = self.frozen.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(frozen) = frozen {
             write_frozen(self.group, self.dir.clone(), self.newest.clone(), frozen).await?;
         }
-        self.newest
-            .get()
-            .map(hand_out)
-            .ok_or_else(|| io::Error::other("no snapshot was written"))
+        self.newest.get().map(hand_out).ok_or_else(|| io::Error::other("no snapshot was written"))
     }
 }
 
@@ -238,7 +194,5 @@ pub(crate) async fn write_frozen(
         let prepared = dir.prepare(group, &frozen.meta, &bytes)?;
         newest.adopt(&dir, group, &prepared)
     };
-    tokio::task::spawn_blocking(write)
-        .await
-        .map_err(io::Error::other)?
+    tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
 }

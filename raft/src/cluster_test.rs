@@ -15,9 +15,7 @@ fn short_log(config: &mut Config) {
 }
 
 fn lines(count: usize) -> Vec<Bytes> {
-    (0..count)
-        .map(|nth| Bytes::from(format!("line {nth}")))
-        .collect()
+    (0..count).map(|nth| Bytes::from(format!("line {nth}"))).collect()
 }
 
 #[test]
@@ -48,15 +46,9 @@ fn pipelined_proposals_keep_their_order() {
         for line in lines(2_000) {
             proposals.push(leader.group().propose(line, term).await.expect("enqueued"));
         }
-        futures::future::try_join_all(proposals)
-            .await
-            .expect("committed")
+        futures::future::try_join_all(proposals).await.expect("committed")
     });
-    assert!(
-        positions
-            .windows(2)
-            .all(|pair| pair[0].0.index + 1 == pair[1].0.index && pair[0].1 + 1 == pair[1].1)
-    );
+    assert!(positions.windows(2).all(|pair| pair[0].0.index + 1 == pair[1].0.index && pair[0].1 + 1 == pair[1].1));
     for node in &cluster.nodes {
         assert_eq!(node.wait_for_lines(2_000), lines(2_000));
     }
@@ -94,10 +86,7 @@ fn all_nodes_restart_from_disk() {
     }
     (1..=3).for_each(|id| cluster.add(id));
     let leader = cluster.leader();
-    assert!(
-        leader.group().leadership().borrow().term > term,
-        "a term is led once"
-    );
+    assert!(leader.group().leadership().borrow().term > term, "a term is led once");
     assert_eq!(leader.wait_for_lines(121), lines(121));
     assert_eq!(leader.node.groups_on_disk(), [1]);
     leader.write(b"line 121").expect("committed");
@@ -109,12 +98,7 @@ fn all_nodes_restart_from_disk() {
 #[test]
 fn an_emptied_directory_comes_back_under_a_new_id_through_a_snapshot() {
     let mut cluster = Cluster::start(3, 1, short_log);
-    let lost = cluster
-        .nodes
-        .iter()
-        .map(|node| node.id())
-        .find(|id| *id != cluster.leader_id())
-        .expect("a follower");
+    let lost = cluster.nodes.iter().map(|node| node.id()).find(|id| *id != cluster.leader_id()).expect("a follower");
     for line in lines(200) {
         cluster.leader().write(&line).expect("committed");
     }
@@ -123,19 +107,12 @@ fn an_emptied_directory_comes_back_under_a_new_id_through_a_snapshot() {
     leader.run(leader.group().snapshot_now()).expect("written");
     cluster.add(4);
     let leader = cluster.leader();
-    leader
-        .run(leader.group().add_learner(4))
-        .expect("committed");
+    leader.run(leader.group().add_learner(4)).expect("committed");
     assert_eq!(cluster.node(4).wait_for_lines(200), lines(200));
-    assert!(
-        cluster.store.len() > 0,
-        "the log alone could not have brought it up"
-    );
+    assert!(cluster.store.len() > 0, "the log alone could not have brought it up");
     eventually(|| leader.group().caught_up(4));
     let voters: BTreeSet<NodeId> = [1, 2, 3, 4].into_iter().filter(|id| *id != lost).collect();
-    leader
-        .run(leader.group().change_voters(voters.clone(), false))
-        .expect("committed");
+    leader.run(leader.group().change_voters(voters.clone(), false)).expect("committed");
     assert_eq!(leader.group().voters(), voters);
     assert_eq!(leader.group().learners(), BTreeSet::new());
     leader.write(b"line 200").expect("committed");
@@ -151,9 +128,7 @@ fn a_change_of_voters_that_was_given_up_halfway_shows_and_can_be_finished() {
     let mut cluster = Cluster::start(1, 1, defaults);
     cluster.add(2);
     let leader = cluster.leader();
-    leader
-        .run(leader.group().add_learner(2))
-        .expect("committed");
+    leader.run(leader.group().add_learner(2)).expect("committed");
     assert!(!leader.group().is_joint());
     let voters = BTreeSet::from([1, 2]);
     // Without the second voter the first half is not committed, so the second half is not asked for.
@@ -174,9 +149,7 @@ fn a_change_of_voters_that_was_given_up_halfway_shows_and_can_be_finished() {
     eventually(|| cluster.leader().write(b"x").is_ok());
     let leader = cluster.leader();
     assert!(leader.group().is_joint(), "nobody goes on by himself");
-    leader
-        .run(leader.group().change_voters(voters.clone(), false))
-        .expect("committed");
+    leader.run(leader.group().change_voters(voters.clone(), false)).expect("committed");
     assert!(!leader.group().is_joint());
     assert_eq!(leader.group().voters(), voters);
 }
@@ -189,10 +162,7 @@ fn shutdown_hands_leadership_over_first() {
     let leaving = cluster.take(first);
     let term = leaving.group().leadership().borrow().term;
     leaving.run(leaving.node.shutdown());
-    assert_eq!(
-        leaving.group().stopped().as_deref(),
-        Some("node is shut down")
-    );
+    assert_eq!(leaving.group().stopped().as_deref(), Some("node is shut down"));
     let leader = cluster.leader();
     assert_ne!(leader.id(), first);
     assert_eq!(
@@ -201,10 +171,7 @@ fn shutdown_hands_leadership_over_first() {
         "an election by timeout would need more terms or time"
     );
     leader.write(b"after").expect("committed");
-    assert!(matches!(
-        leaving.write(b"too late"),
-        Err(ProposeError::Stopped)
-    ));
+    assert!(matches!(leaving.write(b"too late"), Err(ProposeError::Stopped)));
 }
 
 #[test]
@@ -213,9 +180,7 @@ fn leadership_moves_on_request() {
     let leader = cluster.leader();
     leader.write(b"x").expect("committed");
     let to = leader.id() % 3 + 1;
-    leader
-        .run(leader.group().transfer_leader(to))
-        .expect("handed over");
+    leader.run(leader.group().transfer_leader(to)).expect("handed over");
     assert_eq!(cluster.leader_id(), to);
     let refused = leader.run(leader.group().transfer_leader(to));
     assert!(matches!(refused, Err(Error::NotLeader { leader: Some(id) }) if id == to));
@@ -227,30 +192,12 @@ fn a_proposal_for_another_term_is_refused() {
     let leader = cluster.leader();
     let term = leader.group().leadership().borrow().term;
     for wrong in [term - 1, term + 1] {
-        let result = leader.run(async {
-            leader
-                .group()
-                .propose(Bytes::from_static(b"stale"), wrong)
-                .await?
-                .await
-        });
-        assert!(
-            matches!(result, Err(ProposeError::NotLeader { .. })),
-            "{result:?}"
-        );
+        let result = leader.run(async { leader.group().propose(Bytes::from_static(b"stale"), wrong).await?.await });
+        assert!(matches!(result, Err(ProposeError::NotLeader { .. })), "{result:?}");
     }
-    let follower = cluster
-        .nodes
-        .iter()
-        .find(|node| node.id() != leader.id())
-        .expect("a follower");
+    let follower = cluster.nodes.iter().find(|node| node.id() != leader.id()).expect("a follower");
     let refused = follower.write(b"not here");
-    assert_eq!(
-        refused,
-        Err(ProposeError::NotLeader {
-            leader: Some(leader.id())
-        })
-    );
+    assert_eq!(refused, Err(ProposeError::NotLeader { leader: Some(leader.id()) }));
     leader.write(b"fresh").expect("committed");
     assert_eq!(leader.group().machine().lines(), ["fresh"]);
 }
@@ -260,30 +207,13 @@ fn a_read_index_covers_what_was_acknowledged() {
     let cluster = Cluster::start(3, 1, defaults);
     let leader = cluster.leader();
     let (at, _) = leader.write(b"x").expect("committed");
-    let index = leader
-        .run(leader.group().read_index())
-        .expect("a majority answers");
+    let index = leader.run(leader.group().read_index()).expect("a majority answers");
     assert!(index >= at.index);
-    leader
-        .run(leader.group().wait_applied(index, PATIENCE))
-        .expect("applied");
-    let follower = cluster
-        .nodes
-        .iter()
-        .find(|node| node.id() != leader.id())
-        .expect("a follower");
+    leader.run(leader.group().wait_applied(index, PATIENCE)).expect("applied");
+    let follower = cluster.nodes.iter().find(|node| node.id() != leader.id()).expect("a follower");
     let refused = follower.run(follower.group().read_index());
-    assert_eq!(
-        refused,
-        Err(ReadError::NotLeader {
-            leader: Some(leader.id())
-        })
-    );
-    let late = follower.run(
-        follower
-            .group()
-            .wait_applied(index + 1_000, Duration::from_millis(1)),
-    );
+    assert_eq!(refused, Err(ReadError::NotLeader { leader: Some(leader.id()) }));
+    let late = follower.run(follower.group().wait_applied(index + 1_000, Duration::from_millis(1)));
     assert_eq!(late, Err(WaitError::Timeout));
 }
 
@@ -293,11 +223,7 @@ fn groups_share_syncs() {
     let node = cluster.leader();
     node.run(async {
         for group in &node.groups {
-            group
-                .leadership()
-                .wait_for(|now| now.ready)
-                .await
-                .expect("running");
+            group.leadership().wait_for(|now| now.ready).await.expect("running");
         }
         let before = node.node.log_syncs();
         for _ in 0..20 {
@@ -305,9 +231,7 @@ fn groups_share_syncs() {
                 let term = group.leadership().borrow().term;
                 group.propose(Bytes::from_static(b"x"), term).await?.await
             });
-            futures::future::try_join_all(proposals)
-                .await
-                .expect("committed");
+            futures::future::try_join_all(proposals).await.expect("committed");
         }
         let after = node.node.log_syncs();
         assert_eq!(after.operations - before.operations, 320);
@@ -321,19 +245,10 @@ fn an_entry_the_machine_cannot_take_stops_the_replica() {
     let node = cluster.leader();
     node.write(b"fine").expect("committed");
     let result = node.write(b"unknown kind");
-    assert!(
-        matches!(result, Err(ProposeError::Unknown { .. })),
-        "{result:?}"
-    );
+    assert!(matches!(result, Err(ProposeError::Unknown { .. })), "{result:?}");
     let waited = node.run(node.group().wait_applied(u64::MAX, PATIENCE));
     assert_eq!(waited, Err(WaitError::Stopped));
-    assert!(
-        node.group()
-            .stopped()
-            .is_some_and(|why| why.contains("unknown kind")),
-        "{:?}",
-        node.group().stopped()
-    );
+    assert!(node.group().stopped().is_some_and(|why| why.contains("unknown kind")), "{:?}", node.group().stopped());
     assert!(matches!(node.write(b"later"), Err(ProposeError::Stopped)));
 }
 
@@ -348,10 +263,7 @@ fn a_removed_group_is_forgotten_and_can_come_back_empty() {
     node.run(node.node.shutdown());
     node.kill();
     cluster.add(1);
-    assert_eq!(
-        cluster.node(1).group().machine().lines(),
-        Vec::<Bytes>::new()
-    );
+    assert_eq!(cluster.node(1).group().machine().lines(), Vec::<Bytes>::new());
     assert_eq!(cluster.node(1).group().voters(), BTreeSet::new());
 }
 
@@ -359,12 +271,7 @@ fn a_removed_group_is_forgotten_and_can_come_back_empty() {
 #[test]
 fn a_dead_peer_is_not_dialled_in_a_busy_loop() {
     let mut cluster = Cluster::start(3, 1, defaults);
-    let dead = cluster
-        .nodes
-        .iter()
-        .map(|node| node.id())
-        .find(|id| *id != cluster.leader_id())
-        .expect("a follower");
+    let dead = cluster.nodes.iter().map(|node| node.id()).find(|id| *id != cluster.leader_id()).expect("a follower");
     cluster.leader().write(b"x").expect("committed");
     cluster.take(dead).kill();
     let leader = cluster.leader();
@@ -387,38 +294,22 @@ fn the_log_can_be_inspected_while_the_node_runs() {
     for line in lines(3) {
         node.write(&line).expect("committed");
     }
-    let entries: Vec<_> = inspect::entries(&cluster.data_dir(1))
-        .expect("a log")
-        .collect::<Result<_, _>>()
-        .expect("undamaged");
+    let entries: Vec<_> =
+        inspect::entries(&cluster.data_dir(1)).expect("a log").collect::<Result<_, _>>().expect("undamaged");
     let kinds: Vec<_> = entries.iter().map(|entry| entry.kind).collect();
     use inspect::EntryKind::*;
     assert_eq!(kinds, [Membership, Blank, Normal, Normal, Normal]);
-    let payloads: Vec<_> = entries[2..]
-        .iter()
-        .map(|entry| entry.payload.clone())
-        .collect();
+    let payloads: Vec<_> = entries[2..].iter().map(|entry| entry.payload.clone()).collect();
     assert_eq!(payloads, lines(3));
-    assert!(
-        entries
-            .iter()
-            .all(|entry| entry.group == 1 && entry.bytes_on_disk > 18)
-    );
-    assert!(
-        entries
-            .windows(2)
-            .all(|pair| pair[0].index + 1 == pair[1].index)
-    );
+    assert!(entries.iter().all(|entry| entry.group == 1 && entry.bytes_on_disk > 18));
+    assert!(entries.windows(2).all(|pair| pair[0].index + 1 == pair[1].index));
 }
 
 #[test]
 fn a_directory_is_used_by_one_node_at_a_time() {
     let cluster = Cluster::start(1, 1, defaults);
     let config = Config::new(([127, 0, 0, 1], 0).into(), cluster.data_dir(1));
-    let identity = Identity {
-        cluster_id: "test".into(),
-        node_id: 1,
-    };
+    let identity = Identity { cluster_id: "test".into(), node_id: 1 };
     let store = std::sync::Arc::new(cluster.store.clone());
     let service = std::sync::Arc::new(crate::testing::Echo);
     let second = cluster.nodes[0].run(Node::start(config, identity, store, service));

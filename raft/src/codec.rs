@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{Buf, Bytes};
 use openraft::EmptyNode;
 
-use crate::types::{
-    Entry, EntryPayload, LogId, Membership, Payload, StoredMembership, Vote, log_id, term_of,
-};
+use crate::types::{Entry, EntryPayload, LogId, Membership, Payload, StoredMembership, Vote, log_id, term_of};
 
 /// Bytes that are not what the encoder writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,11 +48,7 @@ pub(crate) fn take_varint(from: &mut Bytes) -> Result<u64, Malformed> {
 }
 
 pub(crate) fn take_u8(from: &mut Bytes) -> Result<u8, Malformed> {
-    if from.is_empty() {
-        Err(Malformed("end of bytes"))
-    } else {
-        Ok(from.get_u8())
-    }
+    if from.is_empty() { Err(Malformed("end of bytes")) } else { Ok(from.get_u8()) }
 }
 
 pub(crate) fn take_u32(from: &mut Bytes) -> Result<u32, Malformed> {
@@ -79,11 +73,7 @@ pub(crate) fn take_string(from: &mut Bytes) -> Result<String, Malformed> {
 }
 
 pub(crate) fn end(from: &Bytes) -> Result<(), Malformed> {
-    if from.is_empty() {
-        Ok(())
-    } else {
-        Err(Malformed("trailing bytes"))
-    }
+    if from.is_empty() { Ok(()) } else { Err(Malformed("trailing bytes")) }
 }
 
 pub(crate) fn put_log_id(out: &mut Vec<u8>, id: &LogId) {
@@ -97,11 +87,7 @@ pub(crate) fn take_log_id(from: &mut Bytes) -> Result<LogId, Malformed> {
 }
 
 fn checked_term(term: u64) -> Result<u64, Malformed> {
-    if term < TERM_MAX {
-        Ok(term)
-    } else {
-        Err(Malformed("term"))
-    }
+    if term < TERM_MAX { Ok(term) } else { Err(Malformed("term")) }
 }
 
 /// Absent is a single 0; present is term + 1, then the index.
@@ -118,10 +104,7 @@ pub(crate) fn put_log_id_option(out: &mut Vec<u8>, id: &Option<LogId>) {
 pub(crate) fn take_log_id_option(from: &mut Bytes) -> Result<Option<LogId>, Malformed> {
     match take_varint(from)? {
         0 => Ok(None),
-        term_and_one => Ok(Some(log_id(
-            checked_term(term_and_one - 1)?,
-            take_varint(from)?,
-        ))),
+        term_and_one => Ok(Some(log_id(checked_term(term_and_one - 1)?, take_varint(from)?))),
     }
 }
 
@@ -135,11 +118,7 @@ pub(crate) fn take_vote(from: &mut Bytes) -> Result<Vote, Malformed> {
     let term_and_flag = take_varint(from)?;
     let node = take_varint(from)?;
     let term = checked_term(term_and_flag >> 1)?;
-    Ok(if term_and_flag & 1 == 1 {
-        Vote::new_committed(term, node)
-    } else {
-        Vote::new(term, node)
-    })
+    Ok(if term_and_flag & 1 == 1 { Vote::new_committed(term, node) } else { Vote::new(term, node) })
 }
 
 pub(crate) fn put_membership(out: &mut Vec<u8>, membership: &Membership) {
@@ -163,16 +142,10 @@ pub(crate) fn take_membership(from: &mut Bytes) -> Result<Membership, Malformed>
     if configs > CONFIGS_MAX {
         return Err(Malformed("membership"));
     }
-    let configs: Vec<BTreeSet<u64>> = (0..configs)
-        .map(|_| take_nodes(from))
-        .collect::<Result<_, _>>()?;
+    let configs: Vec<BTreeSet<u64>> = (0..configs).map(|_| take_nodes(from)).collect::<Result<_, _>>()?;
     let learners = take_nodes(from)?;
-    let nodes: BTreeMap<u64, EmptyNode> = configs
-        .iter()
-        .flatten()
-        .chain(&learners)
-        .map(|node| (*node, EmptyNode {}))
-        .collect();
+    let nodes: BTreeMap<u64, EmptyNode> =
+        configs.iter().flatten().chain(&learners).map(|node| (*node, EmptyNode {})).collect();
     Membership::new(configs, nodes).map_err(|_| Malformed("membership"))
 }
 
@@ -228,11 +201,7 @@ pub(crate) fn take_entry(mut from: Bytes) -> Result<Entry, Malformed> {
 }
 
 pub(crate) fn own_if_small(bytes: Bytes) -> Bytes {
-    if bytes.len() <= COPIED_PAYLOAD_BYTES_MAX {
-        Bytes::copy_from_slice(&bytes)
-    } else {
-        bytes
-    }
+    if bytes.len() <= COPIED_PAYLOAD_BYTES_MAX { Bytes::copy_from_slice(&bytes) } else { bytes }
 }
 
 pub(crate) fn payload_bytes(entry: &Entry) -> u64 {

@@ -21,10 +21,8 @@ fn entry() -> impl Strategy<Value = Entry> {
             .prop_map(|bytes| EntryPayload::Normal(Payload(Bytes::from(bytes)))),
         membership().prop_map(EntryPayload::Membership),
     ];
-    (any::<u32>(), any::<u64>(), payload).prop_map(|(term, index, payload)| Entry {
-        log_id: log_id(term.into(), index),
-        payload,
-    })
+    (any::<u32>(), any::<u64>(), payload)
+        .prop_map(|(term, index, payload)| Entry { log_id: log_id(term.into(), index), payload })
 }
 
 proptest! {

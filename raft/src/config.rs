@@ -108,18 +108,11 @@ impl Config {
         if self.body_bytes_max < 4_096 || self.body_bytes_max > 1 << 30 {
             return refuse("body_bytes_max is outside 4 KiB..1 GiB");
         }
-        if self.peer_queue_bytes_max < self.body_bytes_max
-            || self.log_queue_bytes_max < self.body_bytes_max
-        {
+        if self.peer_queue_bytes_max < self.body_bytes_max || self.log_queue_bytes_max < self.body_bytes_max {
             return refuse("a queue cannot hold one body of body_bytes_max");
         }
-        if self.log_queue_bytes_max > 1 << 31
-            || self.segment_bytes < 4_096
-            || self.snapshot_entries == 0
-        {
-            return refuse(
-                "log_queue_bytes_max, segment_bytes or snapshot_entries is out of range",
-            );
+        if self.log_queue_bytes_max > 1 << 31 || self.segment_bytes < 4_096 || self.snapshot_entries == 0 {
+            return refuse("log_queue_bytes_max, segment_bytes or snapshot_entries is out of range");
         }
         Ok(())
     }
@@ -151,7 +144,6 @@ impl Config {
             backoff: "50ms 100ms 200ms 500ms".into(),
             ..openraft::Config::default()
         };
-        raft.validate()
-            .map_err(|why| Error::Config(why.to_string()))
+        raft.validate().map_err(|why| Error::Config(why.to_string()))
     }
 }

@@ -15,8 +15,7 @@ type Opened = (Log, SnapshotDir, BTreeMap<GroupId, GroupState>);
 pub(crate) fn open_data_dir(config: &Config, identity: &Identity) -> Result<Opened, Error> {
     let lock = lock_dir(&config.data_dir)?;
     let log_dir = config.data_dir.join("log");
-    let disk =
-        FileDisk::open(&log_dir).map_err(Error::io(format!("opening {}", log_dir.display())))?;
+    let disk = FileDisk::open(&log_dir).map_err(Error::io(format!("opening {}", log_dir.display())))?;
     let recovered = recover(&disk, identity)?;
     if config.must_exist && recovered.is_new() {
         return Err(Error::LogMissing(log_dir));
@@ -38,11 +37,7 @@ pub(crate) fn open_data_dir(config: &Config, identity: &Identity) -> Result<Open
 fn lock_dir(dir: &Path) -> Result<File, Error> {
     let what = || format!("locking {}", dir.display());
     std::fs::create_dir_all(dir).map_err(Error::io(what()))?;
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(dir.join("lock"));
+    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock"));
     let file = file.map_err(Error::io(what()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),

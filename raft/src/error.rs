@@ -25,18 +25,10 @@ pub enum Error {
     LogMissing(PathBuf),
     /// Bytes on disk are not what was written. Nothing was changed; a person has to look.
     #[error("{file} is damaged at byte {position}: {why}", file = file.display())]
-    Damaged {
-        file: PathBuf,
-        position: u64,
-        why: String,
-    },
+    Damaged { file: PathBuf, position: u64, why: String },
     /// The directory belongs to another cluster or node.
     #[error("{dir} belongs to {found}, not to {wanted}", dir = dir.display())]
-    WrongIdentity {
-        dir: PathBuf,
-        found: String,
-        wanted: String,
-    },
+    WrongIdentity { dir: PathBuf, found: String, wanted: String },
     #[error("group {0} is open already")]
     AlreadyOpen(u32),
     /// This node does not lead the group; ask `leader`.

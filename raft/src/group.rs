@@ -16,9 +16,7 @@ use tokio::sync::watch;
 
 use crate::replica::Replica;
 use crate::types::{Payload, TypeConfig, position};
-use crate::{
-    Error, GroupId, LogPosition, NodeId, ProposeError, ReadError, StateMachine, WaitError,
-};
+use crate::{Error, GroupId, LogPosition, NodeId, ProposeError, ReadError, StateMachine, WaitError};
 
 /// Who leads a group, as this replica knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,11 +46,7 @@ impl<S: StateMachine> Clone for Group<S> {
 
 impl<S: StateMachine> Group<S> {
     pub(crate) fn new(replica: Arc<Replica>, machine: Arc<S>, payload_bytes_max: usize) -> Self {
-        Group {
-            replica,
-            machine,
-            payload_bytes_max,
-        }
+        Group { replica, machine, payload_bytes_max }
     }
 
     pub fn id(&self) -> GroupId {
@@ -81,16 +75,9 @@ impl<S: StateMachine> Group<S> {
     ///
     /// # Errors
     /// Of those that come at once, all but [`ProposeError::Unknown`] mean that nothing was enqueued.
-    pub async fn propose(
-        &self,
-        payload: Bytes,
-        term: u64,
-    ) -> Result<Proposal<S::Response>, ProposeError> {
+    pub async fn propose(&self, payload: Bytes, term: u64) -> Result<Proposal<S::Response>, ProposeError> {
         if payload.len() > self.payload_bytes_max {
-            return Err(ProposeError::TooLarge {
-                bytes: payload.len(),
-                bytes_max: self.payload_bytes_max,
-            });
+            return Err(ProposeError::TooLarge { bytes: payload.len(), bytes_max: self.payload_bytes_max });
         }
         if self.replica.stopped().is_some() {
             return Err(ProposeError::Stopped);
@@ -98,15 +85,9 @@ impl<S: StateMachine> Group<S> {
         let (responder, completed) = ProgressResponder::complete_only();
         let raft = self.replica.raft();
         let leader = CommittedLeaderIdOf::<TypeConfig>::new(term);
-        let write = raft
-            .write(Payload(payload))
-            .with_leader(leader)
-            .responder(responder);
+        let write = raft.write(Payload(payload)).with_leader(leader).responder(responder);
         match write.await {
-            Ok(()) => Ok(Proposal {
-                completed,
-                response: PhantomData,
-            }),
+            Ok(()) => Ok(Proposal { completed, response: PhantomData }),
             Err(_) => Err(ProposeError::Stopped),
         }
     }
@@ -166,17 +147,8 @@ impl<S: StateMachine> Group<S> {
     ///
     /// # Errors
     /// As for [`Group::add_learner`].
-    pub async fn change_voters(
-        &self,
-        voters: BTreeSet<NodeId>,
-        retain_removed_as_learners: bool,
-    ) -> Result<(), Error> {
-        self.replica
-            .change(
-                ChangeMembers::ReplaceAllVoters(voters),
-                retain_removed_as_learners,
-            )
-            .await
+    pub async fn change_voters(&self, voters: BTreeSet<NodeId>, retain_removed_as_learners: bool) -> Result<(), Error> {
+        self.replica.change(ChangeMembers::ReplaceAllVoters(voters), retain_removed_as_learners).await
     }
 
     /// Leader only.
@@ -184,9 +156,7 @@ impl<S: StateMachine> Group<S> {
     /// # Errors
     /// As for [`Group::add_learner`]; a voter is refused.
     pub async fn remove_learner(&self, node: NodeId) -> Result<(), Error> {
-        self.replica
-            .change(ChangeMembers::RemoveNodes(BTreeSet::from([node])), false)
-            .await
+        self.replica.change(ChangeMembers::RemoveNodes(BTreeSet::from([node])), false).await
     }
 
     /// Leader only: the node has all but the last few entries ([`crate::Config::caught_up_entries`]).
@@ -228,9 +198,7 @@ impl<R: Send + 'static> Future for Proposal<R> {
     type Output = Result<(LogPosition, R), ProposeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let unknown = |why: &str| ProposeError::Unknown {
-            why: why.to_owned(),
-        };
+        let unknown = |why: &str| ProposeError::Unknown { why: why.to_owned() };
         Poll::Ready(match ready!(Pin::new(&mut self.completed).poll(context)) {
             Ok(Ok(written)) => {
                 let at = position(&written.log_id);
@@ -239,12 +207,8 @@ impl<R: Send + 'static> Future for Proposal<R> {
                     None => Err(unknown("applied, but its response is lost")),
                 }
             }
-            Ok(Err(ClientWriteError::ForwardToLeader(to))) => Err(ProposeError::NotLeader {
-                leader: to.leader_id,
-            }),
-            Ok(Err(ClientWriteError::LogEntryDiscarded(_))) => {
-                Err(unknown("leadership ended before it was committed"))
-            }
+            Ok(Err(ClientWriteError::ForwardToLeader(to))) => Err(ProposeError::NotLeader { leader: to.leader_id }),
+            Ok(Err(ClientWriteError::LogEntryDiscarded(_))) => Err(unknown("leadership ended before it was committed")),
             Ok(Err(why)) => Err(unknown(&why.to_string())),
             Err(_) => Err(unknown("the replica stopped")),
         })

@@ -36,16 +36,11 @@ pub struct InspectedEntry {
 ///
 /// # Errors
 /// [`Error::Io`]; an item [`Error::Damaged`] names file and byte and is the last of its file.
-pub fn entries(
-    data_dir: &Path,
-) -> Result<impl Iterator<Item = Result<InspectedEntry, Error>>, Error> {
+pub fn entries(data_dir: &Path) -> Result<impl Iterator<Item = Result<InspectedEntry, Error>>, Error> {
     let dir = data_dir.join("log");
     if !dir.is_dir() {
         let source = std::io::ErrorKind::NotFound.into();
-        return Err(Error::Io {
-            what: format!("reading {}", dir.display()),
-            source,
-        });
+        return Err(Error::Io { what: format!("reading {}", dir.display()), source });
     }
     let disk = FileDisk::open(&dir).map_err(Error::io(format!("reading {}", dir.display())))?;
     let sequences = list(&disk)?;
@@ -57,10 +52,7 @@ pub fn entries(
             Ok(bytes) => Segment::open(path, bytes.into(), Some(sequence) == newest),
             // A running node has deleted it in between.
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Segment::over(path),
-            Err(why) => Segment::failed(
-                path.clone(),
-                Error::io(format!("reading {}", path.display()))(why),
-            ),
+            Err(why) => Segment::failed(path.clone(), Error::io(format!("reading {}", path.display()))(why)),
         }
     }))
 }
@@ -77,36 +69,18 @@ struct Segment {
 
 impl Segment {
     fn over(path: PathBuf) -> Self {
-        Segment {
-            path,
-            bytes: Bytes::new(),
-            at: 0,
-            last: true,
-            error: None,
-        }
+        Segment { path, bytes: Bytes::new(), at: 0, last: true, error: None }
     }
 
     fn failed(path: PathBuf, error: Error) -> Self {
-        Segment {
-            error: Some(error),
-            ..Segment::over(path)
-        }
+        Segment { error: Some(error), ..Segment::over(path) }
     }
 
     fn open(path: PathBuf, bytes: Bytes, last: bool) -> Self {
         match record::decode_segment_head(&bytes) {
-            SegmentHead::Valid { bytes: head, .. } => Segment {
-                path,
-                bytes,
-                at: head as usize,
-                last,
-                error: None,
-            },
+            SegmentHead::Valid { bytes: head, .. } => Segment { path, bytes, at: head as usize, last, error: None },
             SegmentHead::Torn if last => Segment::over(path),
-            SegmentHead::Torn => Segment::failed(
-                path.clone(),
-                damaged(path, 0, "the head of the segment is torn"),
-            ),
+            SegmentHead::Torn => Segment::failed(path.clone(), damaged(path, 0, "the head of the segment is torn")),
             SegmentHead::Damaged(why) => Segment::failed(path.clone(), damaged(path, 0, why)),
         }
     }
@@ -119,11 +93,7 @@ impl Segment {
 }
 
 fn damaged(file: PathBuf, position: u64, why: &str) -> Error {
-    Error::Damaged {
-        file,
-        position,
-        why: why.to_owned(),
-    }
+    Error::Damaged { file, position, why: why.to_owned() }
 }
 
 impl Iterator for Segment {
@@ -135,11 +105,7 @@ impl Iterator for Segment {
         }
         loop {
             match record::step(&self.bytes, self.at) {
-                Step::Record {
-                    group,
-                    record,
-                    bytes,
-                } => {
+                Step::Record { group, record, bytes } => {
                     self.at += bytes as usize;
                     if let Record::Entry(entry) | Record::Kept(entry) = record {
                         return Some(Ok(describe(group, entry, bytes)));
@@ -164,12 +130,5 @@ fn describe(group: GroupId, entry: Entry, bytes_on_disk: u64) -> InspectedEntry 
             (EntryKind::Membership, bytes.into())
         }
     };
-    InspectedEntry {
-        group,
-        index: entry.log_id.index,
-        term: term_of(&entry.log_id),
-        kind,
-        payload,
-        bytes_on_disk,
-    }
+    InspectedEntry { group, index: entry.log_id.index, term: term_of(&entry.log_id), kind, payload, bytes_on_disk }
 }

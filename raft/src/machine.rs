@@ -30,12 +30,7 @@ pub trait StateMachine: Send + Sync + 'static {
 /// A stored snapshot must stay readable for as long as a transfer may take.
 pub trait SnapshotStore: Send + Sync + 'static {
     /// Stores the bytes and answers the key under which every node can get them.
-    fn put(
-        &self,
-        group: GroupId,
-        at: LogPosition,
-        bytes: Bytes,
-    ) -> BoxFuture<'_, io::Result<String>>;
+    fn put(&self, group: GroupId, at: LogPosition, bytes: Bytes) -> BoxFuture<'_, io::Result<String>>;
 
     fn get(&self, key: &str) -> BoxFuture<'_, io::Result<Bytes>>;
 }

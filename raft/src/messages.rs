@@ -6,19 +6,17 @@
 
 use bytes::Bytes;
 use openraft::raft::{
-    AppendEntriesResponse, SnapshotResponse, TransferLeaderError, TransferLeaderRequest,
-    TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesResponse, SnapshotResponse, TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse,
+    VoteRequest, VoteResponse,
 };
 
 use crate::GroupId;
 use crate::codec::{
-    Malformed, end, put_bytes, put_log_id_option, put_membership, put_stored_membership,
-    put_varint, put_vote, take_log_id_option, take_membership, take_stored_membership, take_string,
-    take_u8, take_u32, take_varint, take_vote,
+    Malformed, end, put_bytes, put_log_id_option, put_membership, put_stored_membership, put_varint, put_vote,
+    take_log_id_option, take_membership, take_stored_membership, take_string, take_u8, take_u32, take_varint,
+    take_vote,
 };
-use crate::types::{
-    AppendRequest, Entry, EntryPayload, Payload, SnapshotMeta, TypeConfig, Vote, log_id, term_of,
-};
+use crate::types::{AppendRequest, Entry, EntryPayload, Payload, SnapshotMeta, TypeConfig, Vote, log_id, term_of};
 
 const DONE: u8 = 0;
 const NO_GROUP: u8 = 1;
@@ -60,10 +58,7 @@ fn take_done(from: &mut Bytes) -> Result<(), Declined> {
     }
 }
 
-fn whole<T>(
-    mut from: Bytes,
-    take: impl FnOnce(&mut Bytes) -> Result<T, Malformed>,
-) -> Result<T, Declined> {
+fn whole<T>(mut from: Bytes, take: impl FnOnce(&mut Bytes) -> Result<T, Malformed>) -> Result<T, Declined> {
     take_done(&mut from)?;
     let value = take(&mut from)?;
     end(&from)?;
@@ -77,11 +72,7 @@ pub(crate) fn take_group(from: &mut Bytes) -> Result<GroupId, Malformed> {
 
 /// `session` tells the streams of one leader to one follower apart.
 pub(crate) fn append(group: GroupId, session: u32, request: &AppendRequest) -> Bytes {
-    let payloads: u64 = request
-        .entries
-        .iter()
-        .map(crate::codec::payload_bytes)
-        .sum();
+    let payloads: u64 = request.entries.iter().map(crate::codec::payload_bytes).sum();
     let mut out = Vec::with_capacity(64 + 16 * request.entries.len() + payloads as usize);
     put_varint(&mut out, group.into());
     put_varint(&mut out, session.into());
@@ -113,15 +104,7 @@ pub(crate) fn take_append(mut from: Bytes) -> Result<(u32, AppendRequest), Malfo
         index = index.saturating_add(1);
     }
     end(&from)?;
-    Ok((
-        session,
-        AppendRequest {
-            vote,
-            prev_log_id,
-            entries,
-            leader_commit,
-        },
-    ))
+    Ok((session, AppendRequest { vote, prev_log_id, entries, leader_commit }))
 }
 
 const BLANK: u64 = 0;
@@ -148,9 +131,7 @@ fn put_compact_entry(out: &mut Vec<u8>, entry: &Entry, leader_term: u64) {
 
 fn take_compact_entry(from: &mut Bytes, index: u64, leader_term: u64) -> Result<Entry, Malformed> {
     let behind = take_varint(from)?;
-    let term = leader_term
-        .checked_sub(behind)
-        .ok_or(Malformed("term of an entry"))?;
+    let term = leader_term.checked_sub(behind).ok_or(Malformed("term of an entry"))?;
     let length_and_kind = take_varint(from)?;
     let length = length_and_kind >> 2;
     if length > from.len() as u64 {
@@ -167,10 +148,7 @@ fn take_compact_entry(from: &mut Bytes, index: u64, leader_term: u64) -> Result<
         }
         _ => return Err(Malformed("kind of an entry")),
     };
-    Ok(Entry {
-        log_id: log_id(term, index),
-        payload,
-    })
+    Ok(Entry { log_id: log_id(term, index), payload })
 }
 
 pub(crate) fn append_answer(answer: &AppendEntriesResponse<TypeConfig>) -> Bytes {
@@ -188,9 +166,7 @@ pub(crate) fn append_answer(answer: &AppendEntriesResponse<TypeConfig>) -> Bytes
     })
 }
 
-pub(crate) fn take_append_answer(
-    from: Bytes,
-) -> Result<AppendEntriesResponse<TypeConfig>, Declined> {
+pub(crate) fn take_append_answer(from: Bytes) -> Result<AppendEntriesResponse<TypeConfig>, Declined> {
     whole(from, |from| {
         Ok(match take_u8(from)? {
             0 => AppendEntriesResponse::Success,
@@ -259,19 +235,10 @@ pub(crate) fn snapshot(group: GroupId, offer: &SnapshotOffer) -> Bytes {
 pub(crate) fn take_snapshot(mut from: Bytes) -> Result<SnapshotOffer, Malformed> {
     let from = &mut from;
     let vote = take_vote(from)?;
-    let meta = SnapshotMeta {
-        last_log_id: take_log_id_option(from)?,
-        last_membership: take_stored_membership(from)?,
-    };
+    let meta = SnapshotMeta { last_log_id: take_log_id_option(from)?, last_membership: take_stored_membership(from)? };
     let (key, bytes_len, crc) = (take_string(from)?, take_varint(from)?, take_u32(from)?);
     end(from)?;
-    Ok(SnapshotOffer {
-        vote,
-        meta,
-        key,
-        bytes_len,
-        crc,
-    })
+    Ok(SnapshotOffer { vote, meta, key, bytes_len, crc })
 }
 
 pub(crate) fn snapshot_answer(answer: &SnapshotResponse<TypeConfig>) -> Bytes {
@@ -291,15 +258,9 @@ pub(crate) fn transfer(group: GroupId, request: &TransferLeaderRequest<TypeConfi
     out.into()
 }
 
-pub(crate) fn take_transfer(
-    mut from: Bytes,
-) -> Result<TransferLeaderRequest<TypeConfig>, Malformed> {
+pub(crate) fn take_transfer(mut from: Bytes) -> Result<TransferLeaderRequest<TypeConfig>, Malformed> {
     let from = &mut from;
-    let request = TransferLeaderRequest::new(
-        take_vote(from)?,
-        take_varint(from)?,
-        take_log_id_option(from)?,
-    );
+    let request = TransferLeaderRequest::new(take_vote(from)?, take_varint(from)?, take_log_id_option(from)?);
     end(from)?;
     Ok(request)
 }
@@ -320,16 +281,11 @@ pub(crate) fn transfer_answer(answer: &TransferLeaderResponse<TypeConfig>) -> By
     })
 }
 
-pub(crate) fn take_transfer_answer(
-    from: Bytes,
-) -> Result<TransferLeaderResponse<TypeConfig>, Declined> {
+pub(crate) fn take_transfer_answer(from: Bytes) -> Result<TransferLeaderResponse<TypeConfig>, Declined> {
     whole(from, |from| {
         Ok(match take_u8(from)? {
             0 => Ok(()),
-            1 => Err(TransferLeaderError::VoteChanged {
-                expected: take_vote(from)?,
-                actual: take_vote(from)?,
-            }),
+            1 => Err(TransferLeaderError::VoteChanged { expected: take_vote(from)?, actual: take_vote(from)? }),
             2 => Err(TransferLeaderError::LogNotFlushed {
                 expected: take_log_id_option(from)?,
                 actual: take_log_id_option(from)?,

@@ -19,13 +19,8 @@ fn appends_come_back() {
         EntryPayload::Membership(membership),
         EntryPayload::Normal(Payload(Bytes::from(vec![7; 40_000]))),
     ];
-    let entries: Vec<Entry> = (8..)
-        .zip(payloads)
-        .map(|(index, payload)| Entry {
-            log_id: log_id(2, index),
-            payload,
-        })
-        .collect();
+    let entries: Vec<Entry> =
+        (8..).zip(payloads).map(|(index, payload)| Entry { log_id: log_id(2, index), payload }).collect();
     let request = AppendRequest {
         vote: Vote::new_committed(3, 1),
         prev_log_id: Some(log_id(2, 7)),
@@ -57,28 +52,19 @@ fn an_entry_costs_three_bytes_beside_its_payload() {
         entries: (8..8 + count)
             .map(|index| {
                 let payload = EntryPayload::Normal(Payload(Bytes::from(vec![1; 100])));
-                Entry {
-                    log_id: log_id(3, index),
-                    payload,
-                }
+                Entry { log_id: log_id(3, index), payload }
             })
             .collect(),
         leader_commit: None,
     };
-    assert_eq!(
-        append(1, 1, &request(101)).len() - append(1, 1, &request(1)).len(),
-        100 * 103
-    );
+    assert_eq!(append(1, 1, &request(101)).len() - append(1, 1, &request(1)).len(), 100 * 103);
 }
 
 #[test]
 fn votes_snapshots_and_transfers_come_back() {
     let mut ballot = VoteRequest::new(Vote::new(4, 2), Some(log_id(3, 9)));
     ballot.leadership_transfer = true;
-    assert_eq!(
-        take_vote_request(behind_group(vote(1, &ballot))),
-        Ok(ballot)
-    );
+    assert_eq!(take_vote_request(behind_group(vote(1, &ballot))), Ok(ballot));
     let answer = VoteResponse::new(Vote::new(4, 2), None, true);
     assert_eq!(take_vote_answer(vote_answer(&answer)), Ok(answer));
     let membership = Membership::new_with_defaults(vec![BTreeSet::from([1])], []);
@@ -86,29 +72,14 @@ fn votes_snapshots_and_transfers_come_back() {
         last_log_id: Some(log_id(1, 8)),
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership),
     };
-    let offer = SnapshotOffer {
-        vote: Vote::new_committed(1, 1),
-        meta,
-        key: "a/b".into(),
-        bytes_len: 1 << 40,
-        crc: 3,
-    };
+    let offer = SnapshotOffer { vote: Vote::new_committed(1, 1), meta, key: "a/b".into(), bytes_len: 1 << 40, crc: 3 };
     assert_eq!(take_snapshot(behind_group(snapshot(1, &offer))), Ok(offer));
     let request = TransferLeaderRequest::new(Vote::new_committed(1, 1), 3, Some(log_id(1, 2)));
-    assert_eq!(
-        take_transfer(behind_group(transfer(1, &request))),
-        Ok(request)
-    );
+    assert_eq!(take_transfer(behind_group(transfer(1, &request))), Ok(request));
     for answer in [
         Ok(()),
-        Err(TransferLeaderError::VoteChanged {
-            expected: Vote::new(1, 1),
-            actual: Vote::new(2, 2),
-        }),
-        Err(TransferLeaderError::LogNotFlushed {
-            expected: Some(log_id(1, 1)),
-            actual: None,
-        }),
+        Err(TransferLeaderError::VoteChanged { expected: Vote::new(1, 1), actual: Vote::new(2, 2) }),
+        Err(TransferLeaderError::LogNotFlushed { expected: Some(log_id(1, 1)), actual: None }),
     ] {
         assert_eq!(take_transfer_answer(transfer_answer(&answer)), Ok(answer));
     }
@@ -117,10 +88,7 @@ fn votes_snapshots_and_transfers_come_back() {
 #[test]
 fn a_declined_request_says_why() {
     assert_eq!(take_vote_answer(no_group()), Err(Declined::NoGroup));
-    assert_eq!(
-        take_append_answer(failed("full")),
-        Err(Declined::Failed("full".into()))
-    );
+    assert_eq!(take_append_answer(failed("full")), Err(Declined::Failed("full".into())));
 }
 
 proptest! {

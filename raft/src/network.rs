@@ -12,8 +12,8 @@ use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::{
-    AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
-    TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest, TransferLeaderResponse,
+    VoteRequest, VoteResponse,
 };
 use openraft::{EmptyNode, OptionalSend, RaftNetworkFactory, RaftNetworkV2};
 
@@ -52,20 +52,12 @@ impl RaftNetworkFactory<TypeConfig> for GroupNetwork {
     type Network = Client;
 
     async fn new_client(&mut self, target: NodeId, _: &EmptyNode) -> Client {
-        Client {
-            network: self.clone(),
-            target,
-            beats: false,
-        }
+        Client { network: self.clone(), target, beats: false }
     }
 
     /// Beats are not queued behind a window of appends.
     async fn new_heartbeat_client(&mut self, target: NodeId, _: &EmptyNode) -> Client {
-        Client {
-            network: self.clone(),
-            target,
-            beats: true,
-        }
+        Client { network: self.clone(), target, beats: true }
     }
 }
 
@@ -95,11 +87,7 @@ impl From<CallError> for RpcError {
 
 impl Client {
     async fn send(&self, kind: u8, body: Bytes) -> Result<Request, CallError> {
-        let connection = self
-            .network
-            .peers
-            .connection(self.target, Lane::Raft)
-            .await?;
+        let connection = self.network.peers.connection(self.target, Lane::Raft).await?;
         connection.request(kind, body, kind == kind::BEAT)
     }
 
@@ -114,11 +102,7 @@ impl Client {
         within: Duration,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RpcError> {
         let urgent = self.network.reads_waiting.load(Ordering::Relaxed) > 0;
-        let kind = if urgent {
-            kind::URGENT_BEAT
-        } else {
-            kind::BEAT
-        };
+        let kind = if urgent { kind::URGENT_BEAT } else { kind::BEAT };
         let body = messages::append(self.network.group, 0, request);
         let answer = self.call(kind, body, within).await?;
         if self.network.stopping.load(Ordering::Relaxed) {
@@ -130,11 +114,7 @@ impl Client {
 
 /// What an answer to this request would acknowledge.
 fn range(request: &AppendRequest) -> (Option<LogId>, Option<LogId>) {
-    let last = request
-        .entries
-        .last()
-        .map(|entry| entry.log_id)
-        .or(request.prev_log_id);
+    let last = request.entries.last().map(|entry| entry.log_id).or(request.prev_log_id);
     (request.prev_log_id, last)
 }
 
@@ -177,12 +157,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
             }))
         } else {
             let session = client.network.sessions.fetch_add(1, Ordering::Relaxed);
-            let window = Window {
-                client,
-                session,
-                input: Some(input),
-                in_flight: VecDeque::new(),
-            };
+            let window = Window { client, session, input: Some(input), in_flight: VecDeque::new() };
             Box::pin(futures::stream::unfold(Some(window), |window| async move {
                 let mut window = window?;
                 let item = window.next().await?;
@@ -199,9 +174,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RpcError> {
         let body = messages::vote(self.network.group, &request);
-        Ok(messages::take_vote_answer(
-            self.call(kind::VOTE, body, option.hard_ttl()).await?,
-        )?)
+        Ok(messages::take_vote_answer(self.call(kind::VOTE, body, option.hard_ttl()).await?)?)
     }
 
     async fn pre_vote(
@@ -210,9 +183,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RpcError> {
         let body = messages::vote(self.network.group, &request);
-        Ok(messages::take_vote_answer(
-            self.call(kind::PRE_VOTE, body, option.hard_ttl()).await?,
-        )?)
+        Ok(messages::take_vote_answer(self.call(kind::PRE_VOTE, body, option.hard_ttl()).await?)?)
     }
 
     async fn full_snapshot(
@@ -226,16 +197,9 @@ impl RaftNetworkV2<TypeConfig> for Client {
         let transfer = async {
             let failed = |why: String| StreamingError::Unreachable(Unreachable::from_string(why));
             let file = &snapshot.snapshot.file;
-            let offer = self
-                .network
-                .offers
-                .offer(group, vote, file)
-                .await
-                .map_err(|why| failed(why.to_string()))?;
+            let offer = self.network.offers.offer(group, vote, file).await.map_err(|why| failed(why.to_string()))?;
             let body = messages::snapshot(group, &offer);
-            let answer = self
-                .call(kind::SNAPSHOT, body, self.network.install_timeout)
-                .await?;
+            let answer = self.call(kind::SNAPSHOT, body, self.network.install_timeout).await?;
             messages::take_snapshot_answer(answer).map_err(|why| {
                 // Perhaps the stored object is gone: the next attempt stores it again.
                 self.network.offers.forget();
@@ -254,9 +218,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, RpcError> {
         let body = messages::transfer(self.network.group, &request);
-        Ok(messages::take_transfer_answer(
-            self.call(kind::TRANSFER, body, option.hard_ttl()).await?,
-        )?)
+        Ok(messages::take_transfer_answer(self.call(kind::TRANSFER, body, option.hard_ttl()).await?)?)
     }
 }
 
@@ -317,11 +279,6 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Window<'_, S> {
     fn done(&mut self, answer: Result<Bytes, CallError>) -> Option<Result<Append, RpcError>> {
         let (prev, last, _) = self.in_flight.pop_front()?;
         let decode = |bytes| Ok(messages::take_append_answer(bytes)?);
-        Some(
-            answer
-                .map_err(RpcError::from)
-                .and_then(decode)
-                .and_then(|answer| result_of(answer, prev, last)),
-        )
+        Some(answer.map_err(RpcError::from).and_then(decode).and_then(|answer| result_of(answer, prev, last)))
     }
 }

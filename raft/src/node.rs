@@ -21,8 +21,7 @@ use crate::snapshot::{Newest, SnapshotDir};
 use crate::transport::{Lane, Limits, PeerTraffic, Peers, Traffic, listen};
 use crate::types::{Raft, position};
 use crate::{
-    CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service,
-    SnapshotStore, StateMachine,
+    CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service, SnapshotStore, StateMachine,
 };
 
 /// One node: its log, its listener and the groups opened on it. A cheap clone.
@@ -68,31 +67,19 @@ impl Node {
         service: Arc<dyn Service>,
     ) -> Result<Node, Error> {
         config.validate()?;
-        if identity.node_id == 0
-            || identity.cluster_id.is_empty()
-            || identity.cluster_id.len() > 255
-        {
-            return Err(Error::Config(
-                "a node needs an id other than 0 and a cluster id of 1 to 255 bytes".into(),
-            ));
+        if identity.node_id == 0 || identity.cluster_id.is_empty() || identity.cluster_id.len() > 255 {
+            return Err(Error::Config("a node needs an id other than 0 and a cluster id of 1 to 255 bytes".into()));
         }
         let (config, identity) = (Arc::new(config), Arc::new(identity));
         let opening = (config.clone(), identity.clone());
-        let opened =
-            tokio::task::spawn_blocking(move || open_data_dir(&opening.0, &opening.1)).await;
+        let opened = tokio::task::spawn_blocking(move || open_data_dir(&opening.0, &opening.1)).await;
         let (log, snapshot_dir, groups) =
             opened.map_err(|why| Error::Stopped(format!("opening the log panicked: {why}")))??;
         let limits = Limits::of(&config);
         let traffic = Traffic::default();
         let serve = Arc::new(Serve::new(service));
         let what = format!("listening on {}", config.listen);
-        let listener = listen(
-            config.listen,
-            identity.clone(),
-            limits,
-            traffic.clone(),
-            serve.clone(),
-        );
+        let listener = listen(config.listen, identity.clone(), limits, traffic.clone(), serve.clone());
         let (listen_addr, accepting) = listener.await.map_err(Error::io(what))?;
         let listening = tokio::spawn(accepting).abort_handle();
         let inner = Inner {
@@ -110,9 +97,7 @@ impl Node {
             listening,
             sessions: Arc::default(),
         };
-        Ok(Node {
-            inner: Arc::new(inner),
-        })
+        Ok(Node { inner: Arc::new(inner) })
     }
 
     /// The real address, also when port 0 was asked for.
@@ -123,11 +108,7 @@ impl Node {
     /// What other nodes should dial.
     pub fn advertised(&self) -> String {
         let advertise = &self.inner.config.advertise;
-        if advertise.is_empty() {
-            self.inner.listen_addr.to_string()
-        } else {
-            advertise.clone()
-        }
+        if advertise.is_empty() { self.inner.listen_addr.to_string() } else { advertise.clone() }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -156,13 +137,7 @@ impl Node {
     pub fn groups_on_disk(&self) -> Vec<GroupId> {
         let unopened = lock(&self.inner.unopened);
         let opened = lock(&self.inner.opened);
-        unopened
-            .keys()
-            .chain(opened.iter())
-            .copied()
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect()
+        unopened.keys().chain(opened.iter()).copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Restores the newest local snapshot, then the log. Also for a group with nothing on disk: it then waits to be
@@ -171,28 +146,17 @@ impl Node {
     /// # Errors
     /// [`Error::AlreadyOpen`]; [`Error::Damaged`] when snapshot and log do not fit; [`Error::Stopped`] when the state
     /// machine refuses what it is given.
-    pub async fn open_group<S: StateMachine>(
-        &self,
-        id: GroupId,
-        machine: Arc<S>,
-    ) -> Result<Group<S>, Error> {
+    pub async fn open_group<S: StateMachine>(&self, id: GroupId, machine: Arc<S>) -> Result<Group<S>, Error> {
         if !lock(&self.inner.opened).insert(id) {
             return Err(Error::AlreadyOpen(id));
         }
         let erased = Arc::new(Typed(machine.clone()));
-        let state = lock(&self.inner.unopened)
-            .get(&id)
-            .cloned()
-            .unwrap_or_default();
+        let state = lock(&self.inner.unopened).get(&id).cloned().unwrap_or_default();
         let log = GroupLog::new(id, self.inner.log.clone(), state);
         match self.open_erased(id, log, erased).await {
             Ok(replica) => {
                 lock(&self.inner.unopened).remove(&id);
-                Ok(Group::new(
-                    replica,
-                    machine,
-                    self.inner.config.body_bytes_max,
-                ))
+                Ok(Group::new(replica, machine, self.inner.config.body_bytes_max))
             }
             Err(why) => {
                 lock(&self.inner.opened).remove(&id);
@@ -211,8 +175,7 @@ impl Node {
         let newest = Newest::default();
         let (dir, loading) = (inner.snapshots.clone(), newest.clone());
         let loaded = tokio::task::spawn_blocking(move || dir.newest(group)).await;
-        let loaded = loaded
-            .map_err(|why| Error::Stopped(format!("reading a snapshot panicked: {why}")))??;
+        let loaded = loaded.map_err(|why| Error::Stopped(format!("reading a snapshot panicked: {why}")))??;
         let snapshot_at = loaded.as_ref().and_then(|(file, _)| file.meta.last_log_id);
         if let Some(purged) = purged_position(&log)
             && snapshot_at.as_ref().map(position) < Some(purged)
@@ -220,22 +183,14 @@ impl Node {
             return Err(Error::Damaged {
                 file: inner.config.data_dir.join("snapshots"),
                 position: 0,
-                why: format!(
-                    "group {group}: the log begins after {purged:?}, but there is no snapshot up to there"
-                ),
+                why: format!("group {group}: the log begins after {purged:?}, but there is no snapshot up to there"),
             });
         }
         if let Some((file, _)) = loaded {
             loading.set(Arc::new(file));
         }
         let (progress, applied) = watch::channel(LogPosition::default());
-        let applier = Applier::new(
-            group,
-            machine,
-            inner.snapshots.clone(),
-            newest.clone(),
-            progress,
-        );
+        let applier = Applier::new(group, machine, inner.snapshots.clone(), newest.clone(), progress);
         let offers = Arc::new(Offers::new(inner.store.clone()));
         let reads_waiting = Arc::new(AtomicUsize::new(0));
         let stopping = Arc::new(AtomicBool::new(false));
@@ -250,14 +205,7 @@ impl Node {
             install_timeout: inner.config.install_timeout,
         };
         let raft_config = Arc::new(inner.config.for_openraft(group)?);
-        let built = Raft::build(
-            inner.identity.node_id,
-            raft_config,
-            network,
-            log.clone(),
-            applier,
-        )
-        .await;
+        let built = Raft::build(inner.identity.node_id, raft_config, network, log.clone(), applier).await;
         let raft = built.map_err(|why| Error::Stopped(why.to_string()))?;
         let parts = Parts {
             group,
@@ -292,15 +240,10 @@ impl Node {
             }
             None => {
                 let log = GroupLog::new(id, self.inner.log.clone(), GroupState::default());
-                log.remove()
-                    .await
-                    .map_err(Error::io("removing a group from the log"))?;
+                log.remove().await.map_err(Error::io("removing a group from the log"))?;
                 let dir = self.inner.snapshots.clone();
                 let removed = tokio::task::spawn_blocking(move || dir.remove_group(id)).await;
-                removed
-                    .map_err(std::io::Error::other)
-                    .flatten()
-                    .map_err(Error::io("removing snapshots"))?;
+                removed.map_err(std::io::Error::other).flatten().map_err(Error::io("removing snapshots"))?;
             }
         }
         lock(&self.inner.unopened).remove(&id);
@@ -312,18 +255,10 @@ impl Node {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn call(
-        &self,
-        to: NodeId,
-        kind: u8,
-        body: Bytes,
-        within: Duration,
-    ) -> Result<Bytes, CallError> {
+    pub async fn call(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
         let inner = &self.inner;
         if kind >= crate::transport::FIRST_RAFT_KIND || body.len() > inner.config.body_bytes_max {
-            return Err(CallError::Unreachable(
-                "kind or length of the request is not allowed".into(),
-            ));
+            return Err(CallError::Unreachable("kind or length of the request is not allowed".into()));
         }
         if to == inner.identity.node_id {
             let answer = tokio::spawn(inner.serve.service().call(to, kind, body));
@@ -335,13 +270,10 @@ impl Node {
         }
         let deadline = tokio::time::Instant::now() + within;
         let connecting = inner.peers.connection(to, Lane::Application);
-        let connection = timeout(within, connecting)
-            .await
-            .map_err(|_| CallError::Unreachable("no connection in time".into()))??;
+        let connection =
+            timeout(within, connecting).await.map_err(|_| CallError::Unreachable("no connection in time".into()))??;
         let mut request = connection.request(kind, body, false)?;
-        request
-            .answer(deadline.saturating_duration_since(tokio::time::Instant::now()))
-            .await
+        request.answer(deadline.saturating_duration_since(tokio::time::Instant::now())).await
     }
 
     /// Per peer and kind, since the start.
@@ -362,17 +294,9 @@ impl Node {
     pub async fn shutdown(&self) {
         let replicas = self.inner.serve.all();
         let leaving = join_all(replicas.iter().map(|replica| replica.leave()));
-        if timeout(self.inner.config.shutdown_timeout, leaving)
-            .await
-            .is_err()
-        {
+        if timeout(self.inner.config.shutdown_timeout, leaving).await.is_err() {
             tracing::warn!("groups did not leave in time");
-            join_all(
-                replicas
-                    .iter()
-                    .map(|replica| replica.stop("node is shut down")),
-            )
-            .await;
+            join_all(replicas.iter().map(|replica| replica.stop("node is shut down"))).await;
         }
         for replica in replicas {
             self.inner.serve.remove(replica.group());

@@ -28,11 +28,7 @@ pub(crate) struct Offers {
 
 impl Offers {
     pub(crate) fn new(store: Arc<dyn SnapshotStore>) -> Self {
-        Offers {
-            store,
-            storing: tokio::sync::Mutex::default(),
-            stored: Mutex::default(),
-        }
+        Offers { store, storing: tokio::sync::Mutex::default(), stored: Mutex::default() }
     }
 
     pub(crate) fn forget(&self) {
@@ -41,9 +37,7 @@ impl Offers {
 
     fn stored_key(&self, meta: &SnapshotMeta) -> Option<String> {
         let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = stored
-            .as_ref()
-            .filter(|stored| stored.meta == *meta && stored.at.elapsed() < OFFERED_FOR);
+        let fresh = stored.as_ref().filter(|stored| stored.meta == *meta && stored.at.elapsed() < OFFERED_FOR);
         fresh.map(|stored| stored.key.clone())
     }
 
@@ -60,33 +54,15 @@ impl Offers {
             None => {
                 let path = file.path.clone();
                 let read = tokio::task::spawn_blocking(move || load(&path, Some(group)));
-                let (_, bytes) = read
-                    .await
-                    .map_err(io::Error::other)?
-                    .map_err(io::Error::other)?;
-                let at = file
-                    .meta
-                    .last_log_id
-                    .as_ref()
-                    .map(position)
-                    .unwrap_or_default();
+                let (_, bytes) = read.await.map_err(io::Error::other)?.map_err(io::Error::other)?;
+                let at = file.meta.last_log_id.as_ref().map(position).unwrap_or_default();
                 let key = self.store.put(group, at, bytes).await?;
-                let stored = Stored {
-                    meta: file.meta.clone(),
-                    key: key.clone(),
-                    at: Instant::now(),
-                };
+                let stored = Stored { meta: file.meta.clone(), key: key.clone(), at: Instant::now() };
                 *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
                 key
             }
         };
-        Ok(SnapshotOffer {
-            vote,
-            meta: file.meta.clone(),
-            key,
-            bytes_len: file.bytes_len,
-            crc: file.crc,
-        })
+        Ok(SnapshotOffer { vote, meta: file.meta.clone(), key, bytes_len: file.bytes_len, crc: file.crc })
     }
 
     /// Fetches what another node offers.

@@ -15,11 +15,7 @@ struct Complaints(Arc<Mutex<Vec<String>>>);
 
 impl Subscriber for Complaints {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let most = if metadata.target().starts_with("openraft") {
-            Level::ERROR
-        } else {
-            Level::WARN
-        };
+        let most = if metadata.target().starts_with("openraft") { Level::ERROR } else { Level::WARN };
         metadata.is_event() && *metadata.level() <= most
     }
 

@@ -25,10 +25,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn new(service: Arc<dyn Service>) -> Self {
-        Serve {
-            service,
-            replicas: RwLock::default(),
-        }
+        Serve { service, replicas: RwLock::default() }
     }
 
     pub(crate) fn service(&self) -> &Arc<dyn Service> {
@@ -36,34 +33,19 @@ impl Serve {
     }
 
     pub(crate) fn replica(&self, group: GroupId) -> Option<Arc<Replica>> {
-        self.replicas
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&group)
-            .cloned()
+        self.replicas.read().unwrap_or_else(PoisonError::into_inner).get(&group).cloned()
     }
 
     pub(crate) fn insert(&self, group: GroupId, replica: Arc<Replica>) {
-        self.replicas
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(group, replica);
+        self.replicas.write().unwrap_or_else(PoisonError::into_inner).insert(group, replica);
     }
 
     pub(crate) fn remove(&self, group: GroupId) -> Option<Arc<Replica>> {
-        self.replicas
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&group)
+        self.replicas.write().unwrap_or_else(PoisonError::into_inner).remove(&group)
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Replica>> {
-        self.replicas
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.replicas.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 }
 
@@ -83,12 +65,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) fn new(serve: Arc<Serve>, from: NodeId, requests_max: usize) -> Self {
-        Requests {
-            serve,
-            from,
-            slots: Arc::new(Semaphore::new(requests_max)),
-            streams: HashMap::new(),
-        }
+        Requests { serve, from, slots: Arc::new(Semaphore::new(requests_max)), streams: HashMap::new() }
     }
 
     /// Never waits: what cannot be taken is refused.
@@ -112,10 +89,9 @@ impl Requests {
         spawn_with(slot, async move {
             let answer = match messages::take_group(&mut body) {
                 Ok(group) => match serve.replica(group) {
-                    Some(replica) => replica
-                        .answer(kind, body)
-                        .await
-                        .unwrap_or_else(|why| messages::failed(&why.to_string())),
+                    Some(replica) => {
+                        replica.answer(kind, body).await.unwrap_or_else(|why| messages::failed(&why.to_string()))
+                    }
                     None => messages::no_group(),
                 },
                 Err(why) => messages::failed(&why.to_string()),
@@ -176,9 +152,7 @@ async fn feed_appends(replica: &Replica, requests: &mut mpsc::Receiver<(AppendRe
     let mut feed = Some(feed);
     let mut stopped = std::pin::pin!(replica.until_stopped());
     let raft: &Raft = replica.raft();
-    let fed = futures::stream::unfold(fed, |mut fed| async {
-        fed.recv().await.map(|request| (request, fed))
-    });
+    let fed = futures::stream::unfold(fed, |mut fed| async { fed.recv().await.map(|request| (request, fed)) });
     let mut results = std::pin::pin!(raft.stream_append(fed));
     let mut replies = std::collections::VecDeque::new();
     while feed.is_some() || !replies.is_empty() {

@@ -102,27 +102,16 @@ impl SnapshotDir {
                 fs::remove_file(path)?;
             }
         }
-        Ok(SnapshotDir {
-            dir: Arc::new(dir.to_owned()),
-            next_temporary: Arc::default(),
-        })
+        Ok(SnapshotDir { dir: Arc::new(dir.to_owned()), next_temporary: Arc::default() })
     }
 
     fn final_path(&self, group: GroupId, meta: &SnapshotMeta) -> PathBuf {
-        let (index, term) = meta
-            .last_log_id
-            .map_or((0, 0), |id| (id.index, crate::types::term_of(&id)));
-        self.dir
-            .join(format!("{group:08x}-{index:016x}-{term:016x}.snap"))
+        let (index, term) = meta.last_log_id.map_or((0, 0), |id| (id.index, crate::types::term_of(&id)));
+        self.dir.join(format!("{group:08x}-{index:016x}-{term:016x}.snap"))
     }
 
     /// Writes and syncs a file that is not the group's newest yet: [`Newest::adopt`] makes it so.
-    pub(crate) fn prepare(
-        &self,
-        group: GroupId,
-        meta: &SnapshotMeta,
-        bytes: &[u8],
-    ) -> io::Result<SnapshotFile> {
+    pub(crate) fn prepare(&self, group: GroupId, meta: &SnapshotMeta, bytes: &[u8]) -> io::Result<SnapshotFile> {
         let nth = self.next_temporary.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.join(format!("{group:08x}-{nth}.tmp"));
         let crc = crc32fast::hash(bytes);
@@ -148,12 +137,7 @@ impl SnapshotDir {
             let _ = fs::remove_file(&path);
             return Err(why);
         }
-        Ok(SnapshotFile {
-            meta: meta.clone(),
-            path,
-            bytes_len: bytes.len() as u64,
-            crc,
-        })
+        Ok(SnapshotFile { meta: meta.clone(), path, bytes_len: bytes.len() as u64, crc })
     }
 
     /// Makes a prepared file the newest of the group and removes the older ones.
@@ -168,10 +152,7 @@ impl SnapshotDir {
                 fs::remove_file(old)?;
             }
         }
-        Ok(SnapshotFile {
-            path,
-            ..prepared.clone()
-        })
+        Ok(SnapshotFile { path, ..prepared.clone() })
     }
 
     /// Files of a group, oldest first.
@@ -180,10 +161,7 @@ impl SnapshotDir {
         let mut files = Vec::new();
         for entry in fs::read_dir(&*self.dir)? {
             let path = entry?.path();
-            let name = path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if name.starts_with(&prefix) && name.ends_with(".snap") {
                 files.push(path);
             }
@@ -194,9 +172,7 @@ impl SnapshotDir {
 
     /// The newest snapshot of a group, fully checked, with its bytes.
     pub(crate) fn newest(&self, group: GroupId) -> Result<Option<(SnapshotFile, Bytes)>, Error> {
-        let files = self
-            .files_of(group)
-            .map_err(Error::io("listing snapshots"))?;
+        let files = self.files_of(group).map_err(Error::io("listing snapshots"))?;
         let Some(path) = files.into_iter().next_back() else {
             return Ok(None);
         };
@@ -217,9 +193,7 @@ impl SnapshotDir {
 
 /// Reads a snapshot file back and checks everything in it.
 pub(crate) fn load(path: &Path, group: Option<GroupId>) -> Result<(SnapshotFile, Bytes), Error> {
-    let file = fs::read(path)
-        .map(Bytes::from)
-        .map_err(Error::io(format!("reading {}", path.display())))?;
+    let file = fs::read(path).map(Bytes::from).map_err(Error::io(format!("reading {}", path.display())))?;
     let damaged = |position: usize, why: &str| Error::Damaged {
         file: path.to_owned(),
         position: position as u64,
@@ -248,12 +222,7 @@ pub(crate) fn load(path: &Path, group: Option<GroupId>) -> Result<(SnapshotFile,
     if bytes.len() as u64 != parsed.bytes_len || crc32fast::hash(&bytes) != parsed.crc {
         return Err(damaged(body_at, "wrong length or checksum of the state"));
     }
-    let file = SnapshotFile {
-        meta: parsed.meta,
-        path: path.to_owned(),
-        bytes_len: parsed.bytes_len,
-        crc: parsed.crc,
-    };
+    let file = SnapshotFile { meta: parsed.meta, path: path.to_owned(), bytes_len: parsed.bytes_len, crc: parsed.crc };
     Ok((file, bytes))
 }
 
@@ -268,16 +237,8 @@ fn parse_head(mut head: Bytes) -> Result<Head, Malformed> {
     let group = codec::take_u32(&mut head)?;
     let last_log_id = codec::take_log_id_option(&mut head)?;
     let last_membership = codec::take_stored_membership(&mut head)?;
-    let meta = SnapshotMeta {
-        last_log_id,
-        last_membership,
-    };
-    let parsed = Head {
-        group,
-        meta,
-        bytes_len: codec::take_varint(&mut head)?,
-        crc: codec::take_u32(&mut head)?,
-    };
+    let meta = SnapshotMeta { last_log_id, last_membership };
+    let parsed = Head { group, meta, bytes_len: codec::take_varint(&mut head)?, crc: codec::take_u32(&mut head)? };
     codec::end(&head)?;
     Ok(parsed)
 }

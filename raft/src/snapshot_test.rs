@@ -7,10 +7,7 @@ use crate::types::{Membership, StoredMembership, log_id};
 fn meta(index: u64) -> SnapshotMeta {
     let membership = Membership::new_with_defaults(vec![BTreeSet::from([1, 2])], [3]);
     let last_membership = StoredMembership::new(Some(log_id(1, 0)), membership);
-    SnapshotMeta {
-        last_log_id: Some(log_id(2, index)),
-        last_membership,
-    }
+    SnapshotMeta { last_log_id: Some(log_id(2, index)), last_membership }
 }
 
 fn written(dir: &SnapshotDir, index: u64, bytes: &[u8]) -> SnapshotFile {
@@ -74,14 +71,8 @@ fn a_changed_or_missing_byte_anywhere_is_refused() {
         let mut changed = whole.clone();
         changed[at] ^= 0x20;
         fs::write(&file.path, &changed).expect("written");
-        assert!(
-            matches!(dir.newest(5), Err(Error::Damaged { .. })),
-            "changed byte {at}"
-        );
+        assert!(matches!(dir.newest(5), Err(Error::Damaged { .. })), "changed byte {at}");
         fs::write(&file.path, &whole[..at]).expect("written");
-        assert!(
-            matches!(dir.newest(5), Err(Error::Damaged { .. })),
-            "cut at byte {at}"
-        );
+        assert!(matches!(dir.newest(5), Err(Error::Damaged { .. })), "cut at byte {at}");
     }
 }

@@ -78,12 +78,7 @@ impl MemoryStore {
 }
 
 impl SnapshotStore for MemoryStore {
-    fn put(
-        &self,
-        group: GroupId,
-        at: LogPosition,
-        bytes: Bytes,
-    ) -> BoxFuture<'_, io::Result<String>> {
+    fn put(&self, group: GroupId, at: LogPosition, bytes: Bytes) -> BoxFuture<'_, io::Result<String>> {
         let key = format!("{group}/{}-{}", at.index, at.term);
         self.0.lock().unwrap().insert(key.clone(), bytes);
         Box::pin(async { Ok(key) })
@@ -147,8 +142,7 @@ impl TestNode {
         let mut applied = self.group().applied();
         let machine = self.group().machine().clone();
         let reached = applied.wait_for(|_| machine.lines().len() >= count);
-        self.run(async { tokio::time::timeout(PATIENCE, reached).await.map(|_| ()) })
-            .expect("applied in time");
+        self.run(async { tokio::time::timeout(PATIENCE, reached).await.map(|_| ()) }).expect("applied in time");
         machine.lines()
     }
 }
@@ -178,21 +172,12 @@ impl Cluster {
     ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let store = MemoryStore::default();
-        let mut cluster = Cluster {
-            dir,
-            store,
-            nodes: vec![],
-            groups,
-            adjust,
-            watcher: watcher.into(),
-            addresses: HashMap::new(),
-        };
+        let mut cluster =
+            Cluster { dir, store, nodes: vec![], groups, adjust, watcher: watcher.into(), addresses: HashMap::new() };
         (1..=count).for_each(|id| cluster.add(id));
         let voters: BTreeSet<NodeId> = (1..=count).collect();
         for group in &cluster.nodes[0].groups {
-            cluster.nodes[0]
-                .run(group.initialize(voters.clone()))
-                .expect("initialised");
+            cluster.nodes[0].run(group.initialize(voters.clone())).expect("initialised");
         }
         cluster
     }
@@ -213,24 +198,11 @@ impl Cluster {
             })
             .build();
         let runtime = runtime.expect("a runtime");
-        let node = runtime.block_on(start_node(
-            &self.data_dir(id),
-            id,
-            self.store.clone(),
-            self.adjust,
-        ));
+        let node = runtime.block_on(start_node(&self.data_dir(id), id, self.store.clone(), self.adjust));
         self.addresses.insert(id, node.listen_addr().to_string());
-        let open = |group| {
-            runtime
-                .block_on(node.open_group(group, Arc::new(Journal::default())))
-                .expect("opened")
-        };
+        let open = |group| runtime.block_on(node.open_group(group, Arc::new(Journal::default()))).expect("opened");
         let groups = (1..=self.groups).map(open).collect();
-        self.nodes.push(TestNode {
-            runtime,
-            node,
-            groups,
-        });
+        self.nodes.push(TestNode { runtime, node, groups });
         for node in &self.nodes {
             for (id, address) in &self.addresses {
                 node.node.set_address(*id, address.clone());
@@ -239,29 +211,19 @@ impl Cluster {
     }
 
     pub(crate) fn take(&mut self, id: NodeId) -> TestNode {
-        let at = self
-            .nodes
-            .iter()
-            .position(|node| node.id() == id)
-            .expect("a running node");
+        let at = self.nodes.iter().position(|node| node.id() == id).expect("a running node");
         self.nodes.swap_remove(at)
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &TestNode {
-        self.nodes
-            .iter()
-            .find(|node| node.id() == id)
-            .expect("a running node")
+        self.nodes.iter().find(|node| node.id() == id).expect("a running node")
     }
 
     /// The node that leads group 1 and is ready, once there is one.
     pub(crate) fn leader(&self) -> &TestNode {
         let ready = |node: &&TestNode| node.group().leadership().borrow().ready;
         eventually(|| self.nodes.iter().any(|node| ready(&node)));
-        self.nodes
-            .iter()
-            .find(ready)
-            .expect("it was ready a moment ago")
+        self.nodes.iter().find(ready).expect("it was ready a moment ago")
     }
 
     pub(crate) fn leader_id(&self) -> NodeId {
@@ -280,26 +242,14 @@ pub(crate) fn eventually(condition: impl Fn() -> bool) {
 
 /// The directory of a killed node is locked until its writer has noticed.
 async fn start_node(dir: &Path, id: NodeId, store: MemoryStore, adjust: fn(&mut Config)) -> Node {
-    let identity = Identity {
-        cluster_id: "test".into(),
-        node_id: id,
-    };
+    let identity = Identity { cluster_id: "test".into(), node_id: id };
     let until = Instant::now() + PATIENCE;
     loop {
         let mut config = Config::new(([127, 0, 0, 1], 0).into(), dir);
         adjust(&mut config);
-        match Node::start(
-            config,
-            identity.clone(),
-            Arc::new(store.clone()),
-            Arc::new(Echo),
-        )
-        .await
-        {
+        match Node::start(config, identity.clone(), Arc::new(store.clone()), Arc::new(Echo)).await {
             Ok(node) => return node,
-            Err(Error::Locked(_)) if Instant::now() < until => {
-                tokio::time::sleep(Duration::from_millis(5)).await
-            }
+            Err(Error::Locked(_)) if Instant::now() < until => tokio::time::sleep(Duration::from_millis(5)).await,
             Err(why) => panic!("node {id} does not start: {why}"),
         }
     }

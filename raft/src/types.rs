@@ -79,8 +79,5 @@ pub(crate) fn term_of(id: &LogId) -> u64 {
 }
 
 pub(crate) fn position(id: &LogId) -> LogPosition {
-    LogPosition {
-        index: id.index,
-        term: term_of(id),
-    }
+    LogPosition { index: id.index, term: term_of(id) }
 }

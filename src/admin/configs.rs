@@ -206,18 +206,33 @@ mod tests {
     #[test]
     fn takes_what_kafka_takes_and_refuses_the_rest() {
         let good = [
-            ("cleanup.policy", "compact, delete"), ("retention.ms", "-1"), ("retention.ms", " 5 "), ("preallocate", "TRUE"),
-            ("compression.type", "zstd"), ("min.cleanable.dirty.ratio", "1"), ("max.message.bytes", "0"),
+            ("cleanup.policy", "compact, delete"),
+            ("retention.ms", "-1"),
+            ("retention.ms", " 5 "),
+            ("preallocate", "TRUE"),
+            ("compression.type", "zstd"),
+            ("min.cleanable.dirty.ratio", "1"),
+            ("max.message.bytes", "0"),
             ("leader.replication.throttled.replicas", "*"),
         ];
         for (name, value) in good {
             assert_eq!(check(name, value).unwrap()[name], value.trim(), "{name}");
         }
         let bad = [
-            ("retention.ms", "-2"), ("retention.ms", "x"), ("retention.ms", ""), ("retention.ms", "9223372036854775808"),
-            ("cleanup.policy", "keep"), ("cleanup.policy", ""), ("cleanup.policy", "delete,"), ("preallocate", "yes"),
-            ("compression.type", "brotli"), ("min.cleanable.dirty.ratio", "NaN"), ("segment.bytes", "100"),
-            ("message.timestamp.type", "logappendtime"), ("min.insync.replicas", "0"), ("no.such.config", "1"),
+            ("retention.ms", "-2"),
+            ("retention.ms", "x"),
+            ("retention.ms", ""),
+            ("retention.ms", "9223372036854775808"),
+            ("cleanup.policy", "keep"),
+            ("cleanup.policy", ""),
+            ("cleanup.policy", "delete,"),
+            ("preallocate", "yes"),
+            ("compression.type", "brotli"),
+            ("min.cleanable.dirty.ratio", "NaN"),
+            ("segment.bytes", "100"),
+            ("message.timestamp.type", "logappendtime"),
+            ("min.insync.replicas", "0"),
+            ("no.such.config", "1"),
         ];
         for (name, value) in bad {
             assert!(matches!(check(name, value), Err(Error::InvalidConfig(_))), "{name}={value}");

@@ -99,13 +99,28 @@ fn of_broker(settings: &Settings, me: &Broker) -> Vec<Described> {
     let replication_factor = settings.default_replication_factor.to_string();
     let set = [
         ("advertised.listeners", Kind::String, listener.clone(), "Where clients reach this broker."),
-        ("auto.create.topics.enable", Kind::Boolean, settings.auto_create_topics.to_string(), "Metadata creates topics."),
+        (
+            "auto.create.topics.enable",
+            Kind::Boolean,
+            settings.auto_create_topics.to_string(),
+            "Metadata creates topics.",
+        ),
         ("broker.id", Kind::Int, me.id.to_string(), "This broker's id."),
         ("broker.rack", Kind::String, me.zone.clone(), "This broker's zone."),
-        ("default.replication.factor", Kind::Int, replication_factor, "For topics that do not say; -1 for three if possible."),
+        (
+            "default.replication.factor",
+            Kind::Int,
+            replication_factor,
+            "For topics that do not say; -1 for three if possible.",
+        ),
         ("delete.topic.enable", Kind::Boolean, "true".into(), "Topics can be deleted."),
         ("listeners", Kind::List, listener, "Where clients reach this broker."),
-        ("milepost.internal.listener", Kind::String, me.internal.clone(), "Where other brokers, and the audit, reach it."),
+        (
+            "milepost.internal.listener",
+            Kind::String,
+            me.internal.clone(),
+            "Where other brokers, and the audit, reach it.",
+        ),
         ("milepost.store", Kind::String, settings.store.clone(), "The cluster's object store."),
         ("node.id", Kind::Int, me.id.to_string(), "This broker's id."),
         ("num.partitions", Kind::Int, settings.num_partitions.to_string(), "For topics that do not say."),

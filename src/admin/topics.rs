@@ -23,7 +23,10 @@ pub(super) fn deadline(timeout_ms: i32) -> Instant {
 }
 
 /// Works on the parts of a request at once, a bounded number at a time. Results keep the order.
-pub(super) async fn each<T, R, F: Future<Output = R>>(parts: impl IntoIterator<Item = T>, work: impl Fn(T) -> F) -> Vec<R> {
+pub(super) async fn each<T, R, F: Future<Output = R>>(
+    parts: impl IntoIterator<Item = T>,
+    work: impl Fn(T) -> F,
+) -> Vec<R> {
     stream::iter(parts).map(work).buffered(CONCURRENT_MAX).collect().await
 }
 
@@ -78,7 +81,9 @@ fn replication_factor(view: &RootState, settings: &Settings, asked: i16) -> Resu
         Ok(factor) if factor > 0 => {
             Err(Error::InvalidReplicationFactor(format!("replication factor {factor}, but {brokers} brokers")))
         }
-        _ => Err(Error::InvalidReplicationFactor(format!("the replication factor must be larger than 0, not {wanted}"))),
+        _ => {
+            Err(Error::InvalidReplicationFactor(format!("the replication factor must be larger than 0, not {wanted}")))
+        }
     }
 }
 
@@ -158,7 +163,8 @@ mod tests {
         }
         let by_hand = asked("t", -1, -1).with_assignments(vec![CreatableReplicaAssignment::default()]);
         assert_eq!(code(&view, &by_hand), ErrorCode::InvalidRequest);
-        let config = CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms")).with_value(None);
+        let config =
+            CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms")).with_value(None);
         assert_eq!(code(&view, &asked("t", 1, 1).with_configs(vec![config])), ErrorCode::InvalidConfig);
     }
 

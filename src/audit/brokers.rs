@@ -118,7 +118,11 @@ pub(super) async fn root_of(cluster_id: &str, members: &[Member]) -> anyhow::Res
 }
 
 /// The applied index and state of a broker's replica; `None` when it has none.
-pub(super) async fn state_of(cluster_id: &str, member: &Member, shard: ShardId) -> anyhow::Result<Option<(u64, State)>> {
+pub(super) async fn state_of(
+    cluster_id: &str,
+    member: &Member,
+    shard: ShardId,
+) -> anyhow::Result<Option<(u64, State)>> {
     let Some((applied, snapshot)) = replica(cluster_id, member, shard).await? else { return Ok(None) };
     Ok(Some((applied, State::from_snapshot(&snapshot)?)))
 }

@@ -22,22 +22,12 @@ pub struct NewRecord<'a> {
 
 impl<'a> NewRecord<'a> {
     pub fn new(key: &'a [u8], value: &'a [u8], timestamp: Timestamp) -> Self {
-        NewRecord {
-            key: Some(key),
-            value: Some(value),
-            timestamp,
-            headers: &[],
-        }
+        NewRecord { key: Some(key), value: Some(value), timestamp, headers: &[] }
     }
 
     /// A record without a key.
     pub fn value(value: &'a [u8], timestamp: Timestamp) -> Self {
-        NewRecord {
-            key: None,
-            value: Some(value),
-            timestamp,
-            headers: &[],
-        }
+        NewRecord { key: None, value: Some(value), timestamp, headers: &[] }
     }
 }
 
@@ -70,18 +60,13 @@ impl Default for Spec {
 pub fn batch(records: &[NewRecord<'_>], spec: &Spec) -> Bytes {
     let count = i32::try_from(records.len()).expect("a batch counts its records in an i32");
     let base_timestamp = records.first().map_or(-1, |record| record.timestamp);
-    let max_timestamp = records
-        .iter()
-        .map(|record| record.timestamp)
-        .max()
-        .unwrap_or(-1);
+    let max_timestamp = records.iter().map(|record| record.timestamp).max().unwrap_or(-1);
     let mut plain = Vec::new();
     for (delta, record) in (0..).zip(records) {
         put_record(&mut plain, record, delta, record.timestamp - base_timestamp);
     }
     let payload = compress(spec.codec, plain);
-    let length = i32::try_from(HEADER_BYTES - 12 + payload.len())
-        .expect("a batch counts its bytes in an i32");
+    let length = i32::try_from(HEADER_BYTES - 12 + payload.len()).expect("a batch counts its bytes in an i32");
 
     let mut out = Vec::with_capacity(HEADER_BYTES + payload.len());
     out.extend_from_slice(&0i64.to_be_bytes());
@@ -119,11 +104,7 @@ fn attributes(spec: &Spec) -> i16 {
         Codec::Lz4 => 3,
         Codec::Zstd => 4,
     };
-    let transactional = if spec.transactional {
-        Attributes::TRANSACTIONAL
-    } else {
-        0
-    };
+    let transactional = if spec.transactional { Attributes::TRANSACTIONAL } else { 0 };
     let control = if spec.control { Attributes::CONTROL } else { 0 };
     codec | transactional | control
 }
@@ -146,10 +127,7 @@ fn put_field(out: &mut Vec<u8>, field: Option<&[u8]>) {
     let Some(bytes) = field else {
         return varint::put_i32(out, -1);
     };
-    varint::put_i32(
-        out,
-        i32::try_from(bytes.len()).expect("a record counts its bytes in an i32"),
-    );
+    varint::put_i32(out, i32::try_from(bytes.len()).expect("a record counts its bytes in an i32"));
     out.extend_from_slice(bytes);
 }
 
@@ -158,8 +136,7 @@ fn compress(codec: Codec, plain: Vec<u8>) -> Vec<u8> {
     match codec {
         Codec::None => plain,
         Codec::Gzip => {
-            let mut encoder =
-                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
             encoder.write_all(&plain).expect(MEMORY);
             encoder.finish().expect(MEMORY)
         }

@@ -58,11 +58,7 @@ impl Attributes {
     }
 
     pub fn timestamp_type(self) -> TimestampType {
-        if self.0 & Self::LOG_APPEND_TIME == 0 {
-            TimestampType::CreateTime
-        } else {
-            TimestampType::LogAppendTime
-        }
+        if self.0 & Self::LOG_APPEND_TIME == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }
 
     pub fn is_transactional(self) -> bool {
@@ -127,10 +123,7 @@ impl Header {
             last_offset_delta: head.get_i32(),
             base_timestamp: head.get_i64(),
             max_timestamp: head.get_i64(),
-            producer: Producer {
-                id: head.get_i64(),
-                epoch: head.get_i16(),
-            },
+            producer: Producer { id: head.get_i64(), epoch: head.get_i16() },
             base_sequence: head.get_i32(),
             count: head.get_i32(),
         })

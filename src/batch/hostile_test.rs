@@ -12,11 +12,7 @@ const INFLATED_BYTES_MAX: usize = 64 * 1024;
 
 /// Runs everything that takes foreign bytes.
 fn exercise(bytes: Bytes) {
-    let rules = Rules {
-        keys_required: true,
-        inflated_bytes_max: INFLATED_BYTES_MAX,
-        ..Rules::default()
-    };
+    let rules = Rules { keys_required: true, inflated_bytes_max: INFLATED_BYTES_MAX, ..Rules::default() };
     let _ = validate(bytes.clone(), &rules);
     if let Ok(records) = records::iter(&bytes, INFLATED_BYTES_MAX) {
         for record in records.flatten() {
@@ -35,31 +31,13 @@ fn seeds() -> Vec<Vec<u8>> {
     let value = vec![b'v'; 3_000];
     let headers: [(&[u8], Option<&[u8]>); 1] = [(b"name", Some(b"value"))];
     let records = [
-        NewRecord {
-            headers: &headers,
-            ..NewRecord::new(b"key", &value, 1_000)
-        },
+        NewRecord { headers: &headers, ..NewRecord::new(b"key", &value, 1_000) },
         NewRecord::value(b"", -1),
         NewRecord::new(b"k", b"v", i64::MAX / 4),
     ];
-    [
-        Codec::None,
-        Codec::Gzip,
-        Codec::Snappy,
-        Codec::Lz4,
-        Codec::Zstd,
-    ]
-    .map(|codec| {
-        build::batch(
-            &records,
-            &Spec {
-                codec,
-                ..Spec::default()
-            },
-        )
-        .to_vec()
-    })
-    .into()
+    [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd]
+        .map(|codec| build::batch(&records, &Spec { codec, ..Spec::default() }).to_vec())
+        .into()
 }
 
 #[test]

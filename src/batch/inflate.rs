@@ -13,27 +13,19 @@ const READ_BUFFER_BYTES: usize = 8 * 1024;
 
 /// Reads the records of a batch while they are decompressed. Ends with an error once more than
 /// `bytes_max` have come out, so that a small hostile batch can't occupy a reader for long.
-pub(super) fn reader(
-    codec: Codec,
-    payload: &[u8],
-    bytes_max: usize,
-) -> Result<Box<dyn BufRead + '_>, Error> {
+pub(super) fn reader(codec: Codec, payload: &[u8], bytes_max: usize) -> Result<Box<dyn BufRead + '_>, Error> {
     let plain: Box<dyn Read + '_> = match codec {
         Codec::None => return Ok(Box::new(Capped::new(payload, bytes_max))),
         Codec::Gzip => Box::new(flate2::read::MultiGzDecoder::new(payload)),
         Codec::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(payload)),
         // A frame may claim a window of up to 128 MiB; only what is written to is ever touched.
-        Codec::Zstd => Box::new(
-            zstd::stream::read::Decoder::with_buffer(payload)
-                .map_err(|_| Error::Corrupt("zstd frame"))?,
-        ),
+        Codec::Zstd => {
+            Box::new(zstd::stream::read::Decoder::with_buffer(payload).map_err(|_| Error::Corrupt("zstd frame"))?)
+        }
         // Snappy has no stream form of its own: its blocks are inflated at once, each checked against the cap.
         Codec::Snappy => return Ok(Box::new(Cursor::new(unsnap(payload, bytes_max)?))),
     };
-    Ok(Box::new(Capped::new(
-        BufReader::with_capacity(READ_BUFFER_BYTES, plain),
-        bytes_max,
-    )))
+    Ok(Box::new(Capped::new(BufReader::with_capacity(READ_BUFFER_BYTES, plain), bytes_max)))
 }
 
 /// The records of a batch in one piece: shared when they are not compressed.
@@ -43,9 +35,7 @@ pub(super) fn all(codec: Codec, payload: &Bytes, bytes_max: usize) -> Result<Byt
         Codec::Snappy => unsnap(payload, bytes_max).map(Bytes::from),
         _ => {
             let mut plain = Vec::new();
-            reader(codec, payload, bytes_max)?
-                .read_to_end(&mut plain)
-                .map_err(|error| broken(&error, bytes_max))?;
+            reader(codec, payload, bytes_max)?.read_to_end(&mut plain).map_err(|error| broken(&error, bytes_max))?;
             Ok(Bytes::from(plain))
         }
     }
@@ -68,10 +58,7 @@ struct Capped<R> {
 
 impl<R: BufRead> Capped<R> {
     fn new(inner: R, bytes_max: usize) -> Self {
-        Capped {
-            inner,
-            left: bytes_max,
-        }
+        Capped { inner, left: bytes_max }
     }
 }
 
@@ -108,14 +95,10 @@ fn unsnap(payload: &[u8], bytes_max: usize) -> Result<Vec<u8>, Error> {
         unsnap_block(payload, &mut plain, bytes_max)?;
         return Ok(plain);
     }
-    let mut rest = payload
-        .get(XERIAL_HEADER_BYTES..)
-        .ok_or(Error::Corrupt("snappy header"))?;
+    let mut rest = payload.get(XERIAL_HEADER_BYTES..).ok_or(Error::Corrupt("snappy header"))?;
     let mut plain = Vec::new();
     while !rest.is_empty() {
-        let (length, after) = rest
-            .split_first_chunk::<4>()
-            .ok_or(Error::Corrupt("snappy block length"))?;
+        let (length, after) = rest.split_first_chunk::<4>().ok_or(Error::Corrupt("snappy block length"))?;
         let length = u32::from_be_bytes(*length) as usize;
         let block = after.get(..length).ok_or(Error::Corrupt("snappy block"))?;
         unsnap_block(block, &mut plain, bytes_max)?;
@@ -135,8 +118,6 @@ fn unsnap_block(block: &[u8], plain: &mut Vec<u8>, bytes_max: usize) -> Result<(
         return Err(Error::Corrupt("snappy block claims more than it can hold"));
     }
     plain.resize(start + claimed, 0);
-    snap::raw::Decoder::new()
-        .decompress(block, &mut plain[start..])
-        .map_err(|_| Error::Corrupt("snappy block"))?;
+    snap::raw::Decoder::new().decompress(block, &mut plain[start..]).map_err(|_| Error::Corrupt("snappy block"))?;
     Ok(())
 }

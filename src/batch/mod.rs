@@ -35,9 +35,7 @@ mod records_test;
 #[cfg(test)]
 mod validate_test;
 
-pub use header::{
-    Attributes, Codec, HEADER_BYTES, Header, NO_PRODUCER, NO_SEQUENCE, TimestampType,
-};
+pub use header::{Attributes, Codec, HEADER_BYTES, Header, NO_PRODUCER, NO_SEQUENCE, TimestampType};
 pub use segments::Segments;
 pub use validate::{Rules, ValidBatch, validate};
 

@@ -22,9 +22,8 @@ pub fn for_reader(
     out: &mut Segments,
 ) -> Result<(), Error> {
     let header = Header::peek(batch)?;
-    let mut head: [u8; HEADER_BYTES] = batch[..HEADER_BYTES]
-        .try_into()
-        .expect("peek saw a whole header in these bytes");
+    let mut head: [u8; HEADER_BYTES] =
+        batch[..HEADER_BYTES].try_into().expect("peek saw a whole header in these bytes");
     let rest = batch.slice(HEADER_BYTES..header.total_len);
     head[0..8].copy_from_slice(&base_offset.to_be_bytes());
     head[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
@@ -52,13 +51,7 @@ mod tests {
 
     fn batch_of(value_bytes: usize) -> Bytes {
         let value = vec![b'v'; value_bytes];
-        build::batch(
-            &[
-                NewRecord::value(&value, 1_000),
-                NewRecord::value(b"second", 2_000),
-            ],
-            &Spec::default(),
-        )
+        build::batch(&[NewRecord::value(&value, 1_000), NewRecord::value(b"second", 2_000)], &Spec::default())
     }
 
     #[test]
@@ -91,14 +84,9 @@ mod tests {
             for_reader(&batch_of(size), 0, 0, Some(9_999), &mut out).unwrap();
             let patched = Bytes::from(out.to_vec());
             let header = Header::peek(&patched).unwrap();
-            assert_eq!(
-                header.attributes.timestamp_type(),
-                TimestampType::LogAppendTime
-            );
+            assert_eq!(header.attributes.timestamp_type(), TimestampType::LogAppendTime);
             assert_eq!(header.crc, crc::crc32c(&[&patched[CRC_START..]]));
-            let times = records::iter(&patched, 1 << 20)
-                .unwrap()
-                .map(|record| record.unwrap().timestamp);
+            let times = records::iter(&patched, 1 << 20).unwrap().map(|record| record.unwrap().timestamp);
             assert_eq!(times.collect::<Vec<_>>(), [9_999, 9_999]);
         }
     }

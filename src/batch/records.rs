@@ -33,11 +33,7 @@ pub fn iter(batch: &Bytes, bytes_max: usize) -> Result<Records, Error> {
     let header = Header::peek(batch)?;
     let payload = batch.slice(HEADER_BYTES..header.total_len);
     let plain = inflate::all(header.attributes.codec()?, &payload, bytes_max)?;
-    Ok(Records {
-        header,
-        plain,
-        left: header.count,
-    })
+    Ok(Records { header, plain, left: header.count })
 }
 
 /// Iterator over the records of one batch.
@@ -64,10 +60,7 @@ impl Iterator for Records {
 impl Records {
     fn take(&mut self) -> Result<Record, Error> {
         const CUT: Error = Error::InvalidRecord("record is cut");
-        let length = self
-            .varint()
-            .and_then(|n| usize::try_from(n).ok())
-            .ok_or(CUT)?;
+        let length = self.varint().and_then(|n| usize::try_from(n).ok()).ok_or(CUT)?;
         if length > self.plain.len() {
             return Err(CUT);
         }
@@ -90,22 +83,14 @@ impl Records {
         let count = self.varint().ok_or(CUT)?;
         let mut headers = Vec::new();
         for _ in 0..count {
-            let name = self
-                .field()?
-                .ok_or(Error::InvalidRecord("record header without a name"))?;
+            let name = self.field()?.ok_or(Error::InvalidRecord("record header without a name"))?;
             headers.push((name, self.field()?));
         }
         if count < 0 || !self.plain.is_empty() {
             return Err(Error::InvalidRecord("record is longer than its fields"));
         }
         let timestamp = timestamp(&self.header, timestamp_delta)?;
-        Ok(Record {
-            offset_delta,
-            timestamp,
-            key,
-            value,
-            headers,
-        })
+        Ok(Record { offset_delta, timestamp, key, value, headers })
     }
 
     /// A length-prefixed byte string; a negative length is null.
@@ -141,11 +126,7 @@ pub struct Stamp {
 ///
 /// # Errors
 /// As [`iter`], and `InvalidRecord` where the records are fewer or shorter than they say.
-pub fn scan(
-    batch: &[u8],
-    bytes_max: usize,
-    mut visit: impl FnMut(Stamp) -> ControlFlow<()>,
-) -> Result<(), Error> {
+pub fn scan(batch: &[u8], bytes_max: usize, mut visit: impl FnMut(Stamp) -> ControlFlow<()>) -> Result<(), Error> {
     let header = Header::peek(batch)?;
     let payload = &batch[HEADER_BYTES..header.total_len];
     let mut reader = inflate::reader(header.attributes.codec()?, payload, bytes_max)?;
@@ -173,10 +154,7 @@ pub fn find_timestamp(
         if stamp.timestamp < target {
             return ControlFlow::Continue(());
         }
-        found = Some((
-            base_offset.saturating_add(i64::from(stamp.offset_delta)),
-            stamp.timestamp,
-        ));
+        found = Some((base_offset.saturating_add(i64::from(stamp.offset_delta)), stamp.timestamp));
         ControlFlow::Break(())
     })?;
     Ok(found)
@@ -198,22 +176,16 @@ pub fn max_timestamp(
         }
         ControlFlow::Continue(())
     })?;
-    Ok(best.map(|stamp| {
-        (
-            base_offset.saturating_add(i64::from(stamp.offset_delta)),
-            stamp.timestamp,
-        )
-    }))
+    Ok(best.map(|stamp| (base_offset.saturating_add(i64::from(stamp.offset_delta)), stamp.timestamp)))
 }
 
 /// With append time all records have the time of the header; else each has its own.
 fn timestamp(header: &Header, delta: i64) -> Result<Timestamp, Error> {
     match header.attributes.timestamp_type() {
         TimestampType::LogAppendTime => Ok(header.max_timestamp),
-        TimestampType::CreateTime => header
-            .base_timestamp
-            .checked_add(delta)
-            .ok_or(Error::InvalidRecord("timestamp overflows")),
+        TimestampType::CreateTime => {
+            header.base_timestamp.checked_add(delta).ok_or(Error::InvalidRecord("timestamp overflows"))
+        }
     }
 }
 
@@ -224,8 +196,7 @@ fn read_stamp(header: &Header, reader: &mut dyn BufRead, bytes_max: usize) -> Re
         _ => inflate::broken(&error, bytes_max),
     };
     let length = read_varint(reader).map_err(broken)?;
-    let length = usize::try_from(length)
-        .map_err(|_| Error::InvalidRecord("record has a negative length"))?;
+    let length = usize::try_from(length).map_err(|_| Error::InvalidRecord("record has a negative length"))?;
     let mut front = [0; FRONT_BYTES_MAX];
     let front = &mut front[..length.min(FRONT_BYTES_MAX)];
     reader.read_exact(front).map_err(broken)?;
@@ -234,11 +205,7 @@ fn read_stamp(header: &Header, reader: &mut dyn BufRead, bytes_max: usize) -> Re
     let timestamp_delta = varint::get_i64(&mut rest).ok_or(CUT)?;
     let offset_delta = varint::get_i32(&mut rest).ok_or(CUT)?;
     let key_length = varint::get_i32(&mut rest).ok_or(CUT)?;
-    Ok(Stamp {
-        offset_delta,
-        timestamp: timestamp(header, timestamp_delta)?,
-        has_key: key_length >= 0,
-    })
+    Ok(Stamp { offset_delta, timestamp: timestamp(header, timestamp_delta)?, has_key: key_length >= 0 })
 }
 
 fn read_varint(reader: &mut dyn BufRead) -> io::Result<i32> {
@@ -246,8 +213,7 @@ fn read_varint(reader: &mut dyn BufRead) -> io::Result<i32> {
     for taken in 1..=bytes.len() {
         reader.read_exact(&mut bytes[taken - 1..taken])?;
         if bytes[taken - 1] & 0x80 == 0 {
-            return varint::get_i32(&mut &bytes[..taken])
-                .ok_or_else(|| io::ErrorKind::InvalidData.into());
+            return varint::get_i32(&mut &bytes[..taken]).ok_or_else(|| io::ErrorKind::InvalidData.into());
         }
     }
     Err(io::ErrorKind::InvalidData.into())

@@ -76,27 +76,15 @@ impl Segments {
 impl From<Bytes> for Segments {
     fn from(bytes: Bytes) -> Self {
         let len = bytes.len();
-        let done = if bytes.is_empty() {
-            Vec::new()
-        } else {
-            vec![bytes]
-        };
-        Segments {
-            done,
-            running: BytesMut::new(),
-            len,
-        }
+        let done = if bytes.is_empty() { Vec::new() } else { vec![bytes] };
+        Segments { done, running: BytesMut::new(), len }
     }
 }
 
 impl From<BytesMut> for Segments {
     fn from(running: BytesMut) -> Self {
         let len = running.len();
-        Segments {
-            done: Vec::new(),
-            running,
-            len,
-        }
+        Segments { done: Vec::new(), running, len }
     }
 }
 
@@ -119,11 +107,7 @@ mod tests {
         assert_eq!(all.to_vec(), expected);
         let chunks = all.into_chunks();
         assert_eq!(chunks.len(), 3);
-        assert_eq!(
-            chunks[1].as_ptr(),
-            big.as_ptr(),
-            "big bytes are shared, not copied"
-        );
+        assert_eq!(chunks[1].as_ptr(), big.as_ptr(), "big bytes are shared, not copied");
     }
 
     #[test]

@@ -3,10 +3,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::header::CRC_START;
-use super::{
-    Codec, Error, HEADER_BYTES, Header, NO_PRODUCER, TimestampType, crc, records,
-    varint,
-};
+use super::{Codec, Error, HEADER_BYTES, Header, NO_PRODUCER, TimestampType, crc, records, varint};
 use crate::types::Timestamp;
 
 /// What the topic and the request's version allow.
@@ -84,10 +81,7 @@ pub fn validate(records: Bytes, rules: &Rules) -> Result<Vec<ValidBatch>, Error>
 
 fn check(header: Header, bytes: Bytes, rules: &Rules) -> Result<ValidBatch, Error> {
     if header.total_len > rules.message_bytes_max {
-        return Err(Error::TooLarge {
-            bytes: header.total_len,
-            max: rules.message_bytes_max,
-        });
+        return Err(Error::TooLarge { bytes: header.total_len, max: rules.message_bytes_max });
     }
     if crc::crc32c(&[&bytes[CRC_START..]]) != header.crc {
         return Err(Error::Corrupt("CRC-32C does not match"));
@@ -97,28 +91,20 @@ fn check(header: Header, bytes: Bytes, rules: &Rules) -> Result<ValidBatch, Erro
         return Err(Error::UnsupportedCodec(4));
     }
     if header.attributes.is_control() {
-        return Err(Error::InvalidRecord(
-            "clients may not write control batches",
-        ));
+        return Err(Error::InvalidRecord("clients may not write control batches"));
     }
     if header.attributes.timestamp_type() == TimestampType::LogAppendTime {
         return Err(Error::InvalidRecord("clients may not set the append time"));
     }
     if header.count < 1 || i64::from(header.last_offset_delta) != i64::from(header.count) - 1 {
-        return Err(Error::InvalidRecord(
-            "count and last offset delta do not agree",
-        ));
+        return Err(Error::InvalidRecord("count and last offset delta do not agree"));
     }
     check_producer(&header)?;
     if codec == Codec::None {
         check_lengths(&bytes[HEADER_BYTES..], header.count)?;
     }
     let max_timestamp = check_records(&header, &bytes, rules)?;
-    Ok(ValidBatch {
-        header,
-        bytes,
-        max_timestamp,
-    })
+    Ok(ValidBatch { header, bytes, max_timestamp })
 }
 
 fn check_producer(header: &Header) -> Result<(), Error> {
@@ -128,28 +114,16 @@ fn check_producer(header: &Header) -> Result<(), Error> {
     } else {
         header.producer.id >= 0 && header.producer.epoch >= 0 && header.base_sequence >= 0
     };
-    if coherent {
-        Ok(())
-    } else {
-        Err(Error::InvalidRecord(
-            "producer id, epoch and sequence do not agree",
-        ))
-    }
+    if coherent { Ok(()) } else { Err(Error::InvalidRecord("producer id, epoch and sequence do not agree")) }
 }
 
 /// Records that are not compressed must fill the batch exactly, or every later reader would stumble.
 fn check_lengths(mut rest: &[u8], count: i32) -> Result<(), Error> {
     for _ in 0..count {
         let length = varint::get_i32(&mut rest).and_then(|length| usize::try_from(length).ok());
-        rest = length
-            .and_then(|length| rest.get(length..))
-            .ok_or(Error::InvalidRecord("record is cut"))?;
+        rest = length.and_then(|length| rest.get(length..)).ok_or(Error::InvalidRecord("record is cut"))?;
     }
-    if rest.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::InvalidRecord("bytes after the last record"))
-    }
+    if rest.is_empty() { Ok(()) } else { Err(Error::InvalidRecord("bytes after the last record")) }
 }
 
 /// Reads the records where the header is not enough. Answers their largest timestamp.
@@ -167,9 +141,7 @@ fn check_records(header: &Header, bytes: &[u8], rules: &Rules) -> Result<Timesta
         ControlFlow::Continue(())
     })?;
     if rules.keys_required && keyless {
-        return Err(Error::InvalidRecord(
-            "a compacted topic takes no record without a key",
-        ));
+        return Err(Error::InvalidRecord("a compacted topic takes no record without a key"));
     }
     Ok(max_timestamp)
 }

@@ -53,11 +53,7 @@ mod tests {
     #[test]
     fn every_width_survives_a_round_trip() {
         for shift in 0..64 {
-            for value in [
-                1i64 << shift,
-                -(1i64 << (shift % 63)),
-                (1i64 << shift).wrapping_sub(1),
-            ] {
+            for value in [1i64 << shift, -(1i64 << (shift % 63)), (1i64 << shift).wrapping_sub(1)] {
                 let mut out = Vec::new();
                 put_i64(&mut out, value);
                 let mut rest = out.as_slice();
@@ -75,10 +71,7 @@ mod tests {
         assert_eq!(get_i32(&mut [].as_slice()), None);
         assert_eq!(get_i32(&mut [0x80, 0x80].as_slice()), None);
         assert_eq!(get_i32(&mut [0xff; 6].as_slice()), None);
-        assert_eq!(
-            get_i32(&mut [0xff, 0xff, 0xff, 0xff, 0x7f].as_slice()),
-            None
-        );
+        assert_eq!(get_i32(&mut [0xff, 0xff, 0xff, 0xff, 0x7f].as_slice()), None);
         assert_eq!(get_i64(&mut [0xff; 11].as_slice()), None);
         let mut too_wide = [0xffu8; 10];
         too_wide[9] = 0x02;

@@ -101,7 +101,9 @@ pub enum RootRefusal {
     NotGrowing,
     #[error("the node is not known, or was replaced")]
     UnknownNode,
-    #[error("another node is alive under this broker id: if it was replaced, wait until it is silent; if not, change broker_id")]
+    #[error(
+        "another node is alive under this broker id: if it was replaced, wait until it is silent; if not, change broker_id"
+    )]
     BrokerInUse,
 }
 

@@ -63,7 +63,9 @@ impl Cluster {
         cluster_id: String,
     ) -> Self {
         let (producer_ids, refill) = (Mutex::default(), tokio::sync::Mutex::new(()));
-        Cluster { inner: Arc::new(Inner { node, root, addresses, me, node_id, epoch, cluster_id, producer_ids, refill }) }
+        Cluster {
+            inner: Arc::new(Inner { node, root, addresses, me, node_id, epoch, cluster_id, producer_ids, refill }),
+        }
     }
 
     /// The root state as applied on this broker.

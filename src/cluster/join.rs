@@ -39,7 +39,9 @@ pub enum JoinError {
          was emptied and used again"
     )]
     OtherFounder { cluster_id: String },
-    #[error("data_dir belongs to cluster {found}, but the bucket has no cluster in it: wrong store, or the bucket was emptied")]
+    #[error(
+        "data_dir belongs to cluster {found}, but the bucket has no cluster in it: wrong store, or the bucket was emptied"
+    )]
     NoMarker { found: String },
     #[error(
         "the bucket belongs to cluster {cluster_id} and this data_dir is empty: name brokers of that cluster in `seeds` \
@@ -174,7 +176,10 @@ async fn ask_to_join(cluster_id: &str, seeds: &[&String], request: &JoinRequest)
     let body = Bytes::from(rmp_serde::to_vec(request).expect("writing to memory does not fail"));
     for round in 0u64.. {
         for seed in seeds {
-            let why = match call_address(seed, cluster_id, peer::JOIN, body.clone(), CALL_TIMEOUT).await.map(Answer::decode) {
+            let why = match call_address(seed, cluster_id, peer::JOIN, body.clone(), CALL_TIMEOUT)
+                .await
+                .map(Answer::decode)
+            {
                 Ok(Ok(Answer::Done(body))) => match rmp_serde::from_slice::<JoinAnswer>(&body) {
                     Ok(answer) => {
                         info!(node = answer.node, seed, "the cluster has let this directory in");
@@ -184,7 +189,9 @@ async fn ask_to_join(cluster_id: &str, seeds: &[&String], request: &JoinRequest)
                 },
                 Ok(Ok(Answer::Refused(why))) => why,
                 Ok(Ok(Answer::NotLeader { leader: None })) => "it is not seated itself, or knows no leader".into(),
-                Ok(Ok(Answer::NotLeader { leader: Some(leader) })) => format!("node {leader} leads and was not reached"),
+                Ok(Ok(Answer::NotLeader { leader: Some(leader) })) => {
+                    format!("node {leader} leads and was not reached")
+                }
                 Ok(Ok(Answer::Unknown)) => "outcome unknown".into(),
                 Ok(Err(e)) => e.to_string(),
                 Err(e) => e.to_string(),

@@ -51,9 +51,9 @@ pub(super) fn missing_shards(view: &RootState, factor: u16) -> Vec<RootEntry> {
 /// What the shards lack. A new node that takes an old one's place may come to lead shards by that: what is missing
 /// after it is seen in the next turn.
 pub(super) fn shard_changes(view: &RootState) -> Vec<RootEntry> {
-    let replaced = view.shards().filter_map(|shard| {
-        Some(RootEntry::SetVoters { shard: shard.id, voters: replaced_voters(view, shard)? })
-    });
+    let replaced = view
+        .shards()
+        .filter_map(|shard| Some(RootEntry::SetVoters { shard: shard.id, voters: replaced_voters(view, shard)? }));
     let replaced: Vec<RootEntry> = replaced.collect();
     if !replaced.is_empty() {
         return replaced;
@@ -114,7 +114,8 @@ pub(super) mod tests {
             view.apply(RootEntry::Leave { broker, epoch });
         }
         let (zone, host, internal) = (zone.to_string(), "h".into(), "h:1".into());
-        let registered = view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }));
+        let registered =
+            view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }));
         let RootAnswer::Epoch(epoch) = registered else { unreachable!() };
         view.apply(RootEntry::SetReady { broker, epoch });
     }

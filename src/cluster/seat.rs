@@ -134,7 +134,9 @@ impl Applicant<'_> {
             self.addresses.follow(&self.root.machine().view());
             let answer = if self.is_known(leader).await? { self.ask(leader).await } else { None };
             match answer {
-                Some((index, RootAnswer::Epoch(epoch))) if self.root.wait_applied(index, APPLY_TIMEOUT).await.is_ok() => {
+                Some((index, RootAnswer::Epoch(epoch)))
+                    if self.root.wait_applied(index, APPLY_TIMEOUT).await.is_ok() =>
+                {
                     return Ok(epoch);
                 }
                 Some((_, RootAnswer::Refused(RootRefusal::UnknownNode))) => {

@@ -114,7 +114,8 @@ impl RootState {
                     return RootAnswer::Shard(existing.id);
                 }
                 let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
-                let shard = Shard { id, replication_factor, founders: voters.clone(), voters, preferred, partitions: 0 };
+                let shard =
+                    Shard { id, replication_factor, founders: voters.clone(), voters, preferred, partitions: 0 };
                 self.shards.insert(id, Arc::new(shard));
                 RootAnswer::Shard(id)
             }
@@ -289,7 +290,8 @@ impl RootState {
     /// or a voter may have lost its quorum for good, so it gets new partitions only when all shards have.
     fn place(&mut self, replication_factor: u16, partitions: i32) -> Option<Vec<ShardId>> {
         let of_factor = || self.shards.values().filter(|s| s.replication_factor == replication_factor);
-        let mut load: Vec<(u64, ShardId)> = of_factor().filter(|s| self.is_well(s)).map(|s| (s.partitions, s.id)).collect();
+        let mut load: Vec<(u64, ShardId)> =
+            of_factor().filter(|s| self.is_well(s)).map(|s| (s.partitions, s.id)).collect();
         if load.is_empty() {
             load = of_factor().map(|s| (s.partitions, s.id)).collect();
         }

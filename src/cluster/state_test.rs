@@ -144,9 +144,8 @@ fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
 fn growing_to_the_same_count_again_is_done() {
     let mut state = with_shards(1);
     state.apply(topic("t", 1, 1));
-    let mut grow = |partitions| {
-        state.apply(RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions })
-    };
+    let mut grow =
+        |partitions| state.apply(RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions });
     assert_eq!(grow(3), RootAnswer::Done);
     assert_eq!(grow(3), RootAnswer::Done);
     assert_eq!(grow(2), RootAnswer::Refused(RootRefusal::NotGrowing));

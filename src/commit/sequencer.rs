@@ -56,13 +56,8 @@ impl Sequencers {
     pub fn open(&self, shard: Arc<OpenShard>) {
         let (queue, requests) = mpsc::channel(QUEUE_MAX);
         self.queues.write().expect("no writer panics").insert(shard.id, queue);
-        let sequencer = Sequencer {
-            shard,
-            term: 0,
-            proposed: HashMap::new(),
-            in_flight: FuturesUnordered::new(),
-            failed: false,
-        };
+        let sequencer =
+            Sequencer { shard, term: 0, proposed: HashMap::new(), in_flight: FuturesUnordered::new(), failed: false };
         tokio::spawn(sequencer.run(requests));
     }
 
@@ -212,9 +207,8 @@ impl Sequencers {
         }
         for (slot, producer_id) in held_producers(shard, &append) {
             let horizon = cluster.view().producer_id_horizon();
-            let accepts = |slot| {
-                shard.replica().read(|s| s.slot(slot).is_some_and(|p| p.accepts_unknown(producer_id, horizon)))
-            };
+            let accepts =
+                |slot| shard.replica().read(|s| s.slot(slot).is_some_and(|p| p.accepts_unknown(producer_id, horizon)));
             let accept_unknown = accepts(slot) && self.openings.is_ripe((shard.id, slot, producer_id), Instant::now());
             let release = Release { slot, producer_id, accept_unknown };
             let answer = self.entry(shard.id, Entry::Release(release).encode()).await;

@@ -41,9 +41,10 @@ impl Slots {
         if let Some(slot) = self.cached.read().expect("no writer panics").get(&partition) {
             return Ok(*slot);
         }
-        let local = self.shards.get(shard).and_then(|open| {
-            open.replica().read(|state| state.partition(&partition).map(|p| p.slot))
-        });
+        let local = self
+            .shards
+            .get(shard)
+            .and_then(|open| open.replica().read(|state| state.partition(&partition).map(|p| p.slot)));
         if let Some(slot) = local {
             self.keep([(partition, slot)]);
             return Ok(slot);
@@ -84,9 +85,9 @@ pub fn answer_slots(shard: &OpenShard, topic: &[u8]) -> Answer {
     let Ok(topic) = topic.try_into().map(TopicId::from_bytes) else {
         return Answer::Refused("a topic id has sixteen bytes".into());
     };
-    let pairs: Vec<(i32, Slot)> = shard.replica().read(|state| {
-        state.partitions().filter(|p| p.id.topic == topic).map(|p| (p.id.index, p.slot)).collect()
-    });
+    let pairs: Vec<(i32, Slot)> = shard
+        .replica()
+        .read(|state| state.partitions().filter(|p| p.id.topic == topic).map(|p| (p.id.index, p.slot)).collect());
     let mut out = BytesMut::new();
     varint::put(&mut out, pairs.len() as u64);
     for (index, slot) in pairs {

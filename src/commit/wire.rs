@@ -123,8 +123,12 @@ mod tests {
     #[test]
     fn outcomes_read_back_as_written() {
         let refusals = (0..6).map(|c| Verdict::Refused(refusal(c).unwrap()));
-        let verdicts =
-            [appended(1 << 40, None), appended(3, Some(1_700_000_000_000)), Verdict::Duplicate { base: 7 }, Verdict::Held];
+        let verdicts = [
+            appended(1 << 40, None),
+            appended(3, Some(1_700_000_000_000)),
+            Verdict::Duplicate { base: 7 },
+            Verdict::Held,
+        ];
         let taken = Outcome::Taken(verdicts.into_iter().chain(refusals).collect());
         for outcome in [taken, Outcome::OutOfTurn { last: 9 }, Outcome::Fenced] {
             assert_eq!(decode_outcome(&encode_outcome(&outcome)), Ok(outcome));

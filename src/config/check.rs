@@ -19,20 +19,13 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     let listen = settings.listen.unwrap_or_else(|| local(9092));
     let internal_listen = settings.internal_listen.unwrap_or_else(|| local(9192));
     let advertise = advertised("advertise", settings.advertise, "listen", &listen)?;
-    let internal_advertise = advertised(
-        "internal_advertise",
-        settings.internal_advertise,
-        "internal_listen",
-        &internal_listen,
-    )?;
-    let data_dir = settings
-        .data_dir
-        .unwrap_or_else(|| PathBuf::from("milepost-data"));
+    let internal_advertise =
+        advertised("internal_advertise", settings.internal_advertise, "internal_listen", &internal_listen)?;
+    let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from("milepost-data"));
     let seeds = settings.seeds.unwrap_or_default();
     let config = Config {
         broker_id: settings.broker_id.unwrap_or(0),
-        zone: Some(settings.zone.unwrap_or_else(|| "local".to_owned()))
-            .filter(|zone| !zone.is_empty()),
+        zone: Some(settings.zone.unwrap_or_else(|| "local".to_owned())).filter(|zone| !zone.is_empty()),
         listen,
         advertise,
         internal_listen,
@@ -52,9 +45,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         message_max_bytes: size(settings.message_max_bytes, MIB + 12),
         request_bytes_max: size(settings.request_bytes_max, 100 * MIB),
         connections_max: settings.connections_max.unwrap_or(20_000),
-        connections_max_idle: settings
-            .connections_max_idle
-            .map_or(Duration::from_secs(600), |span| span.0),
+        connections_max_idle: settings.connections_max_idle.map_or(Duration::from_secs(600), |span| span.0),
         metrics_listen: settings.metrics_listen,
         zone_cidrs: settings.zone_cidrs.unwrap_or_default(),
         log_filter: settings.log_filter.unwrap_or_else(|| LOG_FILTER.to_owned()),
@@ -69,17 +60,11 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
 }
 
 fn local(port: u16) -> HostPort {
-    HostPort {
-        host: "127.0.0.1".to_owned(),
-        port,
-    }
+    HostPort { host: "127.0.0.1".to_owned(), port }
 }
 
 fn refuse<T>(key: &'static str, reason: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Invalid {
-        key,
-        reason: reason.into(),
-    })
+    Err(Error::Invalid { key, reason: reason.into() })
 }
 
 fn require(holds: bool, key: &'static str, reason: &str) -> Result<(), Error> {
@@ -94,15 +79,13 @@ fn advertised(
     listen: &HostPort,
 ) -> Result<HostPort, Error> {
     match said {
-        Some(address) if address.is_wildcard() => refuse(
-            key,
-            format!("{address} is no address that others could connect to"),
-        ),
+        Some(address) if address.is_wildcard() => {
+            refuse(key, format!("{address} is no address that others could connect to"))
+        }
         Some(address) => Ok(address),
-        None if listen.is_wildcard() => refuse(
-            key,
-            format!("must be set, since {listen_key} is the wildcard {listen}"),
-        ),
+        None if listen.is_wildcard() => {
+            refuse(key, format!("must be set, since {listen_key} is the wildcard {listen}"))
+        }
         None => Ok(listen.clone()),
     }
 }
@@ -117,10 +100,7 @@ fn store(said: Option<Url>, data_dir: &Path, seeds: &[HostPort]) -> Result<Url, 
         let directory = std::path::absolute(data_dir.join("objects")).ok();
         return match directory.and_then(|directory| Url::from_directory_path(directory).ok()) {
             Some(url) => Ok(url),
-            None => refuse(
-                "data_dir",
-                format!("{} is no usable path", data_dir.display()),
-            ),
+            None => refuse("data_dir", format!("{} is no usable path", data_dir.display())),
         };
     };
     match url.scheme() {
@@ -139,21 +119,9 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
         "must be more than 0: without PUTs nothing is ever acknowledged",
     )?;
     require(config.puts_burst >= 1, "puts_burst", "must be at least 1")?;
-    require(
-        config.connections_max >= 1,
-        "connections_max",
-        "must be at least 1",
-    )?;
-    require(
-        !config.connections_max_idle.is_zero(),
-        "connections_max_idle",
-        "must be more than 0",
-    )?;
-    require(
-        (1..=100_000).contains(&config.num_partitions),
-        "num_partitions",
-        "must be from 1 to 100000",
-    )?;
+    require(config.connections_max >= 1, "connections_max", "must be at least 1")?;
+    require(!config.connections_max_idle.is_zero(), "connections_max_idle", "must be more than 0")?;
+    require((1..=100_000).contains(&config.num_partitions), "num_partitions", "must be from 1 to 100000")?;
     require(
         config.default_replication_factor == -1 || config.default_replication_factor >= 1,
         "default_replication_factor",
@@ -161,36 +129,22 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
     )?;
     let in_alphabet = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     require(
-        config
-            .cluster_id
-            .as_ref()
-            .is_none_or(|id| (1..=64).contains(&id.len()) && id.chars().all(in_alphabet)),
+        config.cluster_id.as_ref().is_none_or(|id| (1..=64).contains(&id.len()) && id.chars().all(in_alphabet)),
         "cluster_id",
         "must be 1 to 64 letters, digits, '_' or '-', since object keys contain it",
     )
 }
 
 fn check_sizes(config: &Config) -> Result<(), Error> {
-    require(
-        config.message_max_bytes >= 61,
-        "message_max_bytes",
-        "is smaller than an empty batch",
-    )?;
-    require(
-        config.object_bytes >= 1,
-        "object_bytes",
-        "must be more than 0",
-    )?;
+    require(config.message_max_bytes >= 61, "message_max_bytes", "is smaller than an empty batch")?;
+    require(config.object_bytes >= 1, "object_bytes", "must be more than 0")?;
     require(
         config.request_bytes_max <= i32::MAX as usize,
         "request_bytes_max",
         "must fit a size prefix: less than 2GiB",
     )?;
     require(
-        config
-            .message_max_bytes
-            .saturating_add(REQUEST_OVERHEAD_BYTES)
-            <= config.request_bytes_max,
+        config.message_max_bytes.saturating_add(REQUEST_OVERHEAD_BYTES) <= config.request_bytes_max,
         "message_max_bytes",
         "a batch of this size does not fit a request of request_bytes_max",
     )?;
@@ -199,19 +153,13 @@ fn check_sizes(config: &Config) -> Result<(), Error> {
         "memory_bytes_max",
         "a request of request_bytes_max would never be read",
     )?;
-    require(
-        config.cache_bytes >= config.object_bytes,
-        "cache_bytes",
-        "must hold at least one object of object_bytes",
-    )
+    require(config.cache_bytes >= config.object_bytes, "cache_bytes", "must hold at least one object of object_bytes")
 }
 
 fn check_addresses(config: &Config) -> Result<(), Error> {
     // Port 0 takes any free port, so two of them never meet.
     let clash = |one: &HostPort, other: &HostPort| {
-        one.port != 0
-            && one.port == other.port
-            && (one.host == other.host || one.is_wildcard() || other.is_wildcard())
+        one.port != 0 && one.port == other.port && (one.host == other.host || one.is_wildcard() || other.is_wildcard())
     };
     require(
         !clash(&config.listen, &config.internal_listen),
@@ -234,14 +182,9 @@ fn check_addresses(config: &Config) -> Result<(), Error> {
 
 fn check_zones(cidrs: &[ZoneCidr]) -> Result<(), Error> {
     for (index, cidr) in cidrs.iter().enumerate() {
-        let same = |other: &&ZoneCidr| {
-            other.network == cidr.network && other.prefix_bits == cidr.prefix_bits
-        };
+        let same = |other: &&ZoneCidr| other.network == cidr.network && other.prefix_bits == cidr.prefix_bits;
         if cidrs[..index].iter().any(|other| same(&other)) {
-            return refuse(
-                "zone_cidrs",
-                format!("{}/{} stands there twice", cidr.network, cidr.prefix_bits),
-            );
+            return refuse("zone_cidrs", format!("{}/{} stands there twice", cidr.network, cidr.prefix_bits));
         }
     }
     Ok(())

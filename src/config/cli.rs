@@ -16,10 +16,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a broker
-    #[command(
-        after_help = "Every flag can also be set by a variable (--data-dir by MILEPOST_DATA_DIR) \
-                            or by a key of the file (data_dir). Flags win over variables, variables over the file."
-    )]
+    #[command(after_help = "Every flag can also be set by a variable (--data-dir by MILEPOST_DATA_DIR) \
+                            or by a key of the file (data_dir). Flags win over variables, variables over the file.")]
     Serve(Box<ServeArgs>),
     /// Print what a broker has written, in words
     #[command(subcommand)]

@@ -13,16 +13,12 @@ fn load(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>) -> Resul
         fs::write(&path, text).unwrap();
         flags.push(format!("--config={}", path.display()));
     }
-    let variables = variables
-        .iter()
-        .map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
     Config::load_from(parse(&flags), variables)
 }
 
 fn parse(flags: &[String]) -> ServeArgs {
-    let words = ["milepost", "serve"]
-        .into_iter()
-        .chain(flags.iter().map(String::as_str));
+    let words = ["milepost", "serve"].into_iter().chain(flags.iter().map(String::as_str));
     match Cli::try_parse_from(words).unwrap().command {
         Command::Serve(args) => *args,
         other => panic!("not serve: {other:?}"),
@@ -52,12 +48,8 @@ fn a_single_broker_needs_no_settings() {
 
 #[test]
 fn flag_beats_environment_beats_file_beats_default() {
-    let file =
-        Some("puts_burst = 3\nzone = \"file\"\nobject_bytes = \"2MiB\"\ncache_bytes = 9000000");
-    let variables = [
-        ("MILEPOST_ZONE", "environment"),
-        ("MILEPOST_OBJECT_BYTES", "3MiB"),
-    ];
+    let file = Some("puts_burst = 3\nzone = \"file\"\nobject_bytes = \"2MiB\"\ncache_bytes = 9000000");
+    let variables = [("MILEPOST_ZONE", "environment"), ("MILEPOST_OBJECT_BYTES", "3MiB")];
     let config = load(&["--object-bytes", "1MiB"], &variables, file).unwrap();
     assert_eq!(config.object_bytes, 1 << 20);
     assert_eq!(config.zone.as_deref(), Some("environment"));
@@ -92,32 +84,16 @@ fn every_setting_has_one_name_in_all_sources() {
         ("connections_max", "9", "9"),
         ("connections_max_idle", "30s", "\"30s\""),
         ("metrics_listen", "0.0.0.0:3", "\"0.0.0.0:3\""),
-        (
-            "zone_cidrs",
-            "10.1.0.0/16=az1,10.2.0.0/16=az2",
-            "[\"10.1.0.0/16=az1\", \"10.2.0.0/16=az2\"]",
-        ),
+        ("zone_cidrs", "10.1.0.0/16=az1,10.2.0.0/16=az2", "[\"10.1.0.0/16=az1\", \"10.2.0.0/16=az2\"]"),
         ("log_filter", "debug", "\"debug\""),
         ("log_format", "json", "\"json\""),
     ];
-    let flags: Vec<String> = values
-        .iter()
-        .map(|(key, value, _)| format!("--{}={value}", key.replace('_', "-")))
-        .collect();
+    let flags: Vec<String> =
+        values.iter().map(|(key, value, _)| format!("--{}={value}", key.replace('_', "-"))).collect();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let names: Vec<String> = values
-        .iter()
-        .map(|(key, ..)| format!("MILEPOST_{}", key.to_uppercase()))
-        .collect();
-    let variables: Vec<_> = names
-        .iter()
-        .zip(&values)
-        .map(|(name, (_, value, _))| (name.as_str(), *value))
-        .collect();
-    let file: String = values
-        .iter()
-        .map(|(key, _, value)| format!("{key} = {value}\n"))
-        .collect();
+    let names: Vec<String> = values.iter().map(|(key, ..)| format!("MILEPOST_{}", key.to_uppercase())).collect();
+    let variables: Vec<_> = names.iter().zip(&values).map(|(name, (_, value, _))| (name.as_str(), *value)).collect();
+    let file: String = values.iter().map(|(key, _, value)| format!("{key} = {value}\n")).collect();
 
     let from_flags = load(&flags, &[], None).unwrap();
     assert_eq!(from_flags.seeds.len(), 2);
@@ -127,14 +103,8 @@ fn every_setting_has_one_name_in_all_sources() {
 
     let command = Cli::command();
     let serve = command.find_subcommand("serve").unwrap();
-    let known = serve
-        .get_arguments()
-        .filter(|argument| argument.get_id() != "config");
-    assert_eq!(
-        known.count(),
-        values.len(),
-        "a setting is missing from this test"
-    );
+    let known = serve.get_arguments().filter(|argument| argument.get_id() != "config");
+    assert_eq!(known.count(), values.len(), "a setting is missing from this test");
 }
 
 #[test]
@@ -147,10 +117,7 @@ fn an_unknown_key_of_the_file_is_named() {
 #[test]
 fn a_bad_value_is_named_with_its_source() {
     let error = load(&[], &[("MILEPOST_OBJECT_BYTES", "plenty")], None).unwrap_err();
-    assert!(
-        error.to_string().starts_with("MILEPOST_OBJECT_BYTES: "),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("MILEPOST_OBJECT_BYTES: "), "{error}");
     let error = load(&[], &[], Some("listen = \"nowhere\"")).unwrap_err();
     assert!(error.to_string().contains("listen"), "{error}");
     let error = load(&["--config=/does/not/exist"], &[], None).unwrap_err();
@@ -183,16 +150,10 @@ fn impossible_combinations_are_refused_with_their_key() {
         (&["--seeds=127.0.0.1:9193"], "store"),
         (&["--seeds=127.0.0.1:9193", "--store=memory://"], "store"),
         (&["--store=ftp://host/dir"], "store"),
-        (
-            &["--seeds=10.0.0.2:9192", "--store=s3://bucket"],
-            "internal_advertise",
-        ),
+        (&["--seeds=10.0.0.2:9192", "--store=s3://bucket"], "internal_advertise"),
         (&["--memory-bytes-max=50MiB"], "memory_bytes_max"),
         (&["--message-max-bytes=100MiB"], "message_max_bytes"),
-        (
-            &["--request-bytes-max=3GiB", "--memory-bytes-max=4GiB"],
-            "request_bytes_max",
-        ),
+        (&["--request-bytes-max=3GiB", "--memory-bytes-max=4GiB"], "request_bytes_max"),
         (&["--cache-bytes=1MiB"], "cache_bytes"),
         (&["--object-bytes=0"], "object_bytes"),
         (&["--puts-per-second=0"], "puts_per_second"),
@@ -200,10 +161,7 @@ fn impossible_combinations_are_refused_with_their_key() {
         (&["--puts-burst=0"], "puts_burst"),
         (&["--broker-id=-1"], "broker_id"),
         (&["--num-partitions=0"], "num_partitions"),
-        (
-            &["--default-replication-factor=0"],
-            "default_replication_factor",
-        ),
+        (&["--default-replication-factor=0"], "default_replication_factor"),
         (&["--cluster-id=a/b"], "cluster_id"),
         (&["--connections-max-idle=0s"], "connections_max_idle"),
         (&["--zone-cidrs=10.0.0.0/8=a,10.0.0.0/8=b"], "zone_cidrs"),
@@ -215,37 +173,16 @@ fn impossible_combinations_are_refused_with_their_key() {
 
 #[test]
 fn brokers_on_one_machine_may_be_seeds_of_each_other() {
-    let config = load(
-        &[
-            "--seeds=127.0.0.1:9193,localhost:9194",
-            "--store=file:///tmp/objects",
-        ],
-        &[],
-        None,
-    );
+    let config = load(&["--seeds=127.0.0.1:9193,localhost:9194", "--store=file:///tmp/objects"], &[], None);
     assert_eq!(config.unwrap().seeds.len(), 2);
     assert_eq!(load(&["--zone="], &[], None).unwrap().zone, None);
-    assert!(
-        load(
-            &["--listen=127.0.0.1:0", "--internal-listen=127.0.0.1:0"],
-            &[],
-            None
-        )
-        .is_ok()
-    );
+    assert!(load(&["--listen=127.0.0.1:0", "--internal-listen=127.0.0.1:0"], &[], None).is_ok());
 }
 
 #[test]
 fn the_other_commands_are_understood() {
-    let command = |words: &[&str]| {
-        Cli::try_parse_from([&["milepost"], words].concat())
-            .unwrap()
-            .command
-    };
-    assert!(matches!(
-        command(&["inspect", "raft-log", "dir"]),
-        Command::Inspect(Inspect::RaftLog { .. })
-    ));
+    let command = |words: &[&str]| Cli::try_parse_from([&["milepost"], words].concat()).unwrap().command;
+    assert!(matches!(command(&["inspect", "raft-log", "dir"]), Command::Inspect(Inspect::RaftLog { .. })));
     let object = command(&["inspect", "object", "s3://bucket/prefix", "wal/key"]);
     assert!(matches!(object, Command::Inspect(Inspect::Object { key, .. }) if key == "wal/key"));
     let audit = command(&["audit", "--bootstrap", "a:1,b:2", "--store", "file:///dir"]);

@@ -87,10 +87,7 @@ impl Config {
     ) -> Result<Config, Error> {
         let (from_environment, ignored) = settings::from_environment(environment)?;
         let path = args.config.or(from_environment.config);
-        let from_file = path.map_or_else(
-            || Ok(Settings::default()),
-            |path| settings::from_file(&path),
-        )?;
+        let from_file = path.map_or_else(|| Ok(Settings::default()), |path| settings::from_file(&path))?;
         let mut config = check::check(args.settings.or(from_environment.settings).or(from_file))?;
         config.ignored_environment = ignored;
         Ok(config)
@@ -101,16 +98,10 @@ impl Config {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read {path}: {source}")]
-    Unreadable {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Unreadable { path: PathBuf, source: std::io::Error },
     /// The source names the line and the key.
     #[error("{path}: {source}")]
-    File {
-        path: PathBuf,
-        source: Box<toml::de::Error>,
-    },
+    File { path: PathBuf, source: Box<toml::de::Error> },
     #[error("{variable}: {reason}")]
     Environment { variable: String, reason: String },
     #[error("{key}: {reason}")]

@@ -96,10 +96,7 @@ pub struct ServeArgs {
 }
 
 fn url<'de, D: Deserializer<'de>>(file: D) -> Result<Option<Url>, D::Error> {
-    String::deserialize(file)?
-        .parse()
-        .map(Some)
-        .map_err(serde::de::Error::custom)
+    String::deserialize(file)?.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// Lets one variable be read as the flag of the same name.
@@ -115,10 +112,7 @@ pub(super) fn from_environment(
     variables: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(ServeArgs, Vec<String>), Error> {
     let command = AsFlag::command();
-    let known: Vec<&str> = command
-        .get_arguments()
-        .filter_map(|argument| argument.get_long())
-        .collect();
+    let known: Vec<&str> = command.get_arguments().filter_map(|argument| argument.get_long()).collect();
     let mut found = ServeArgs::default();
     let mut ignored = Vec::new();
     for (variable, value) in variables {
@@ -130,12 +124,8 @@ pub(super) fn from_environment(
             ignored.push(variable);
             continue;
         }
-        let one = AsFlag::try_parse_from([format!("--{flag}={value}")]).map_err(|error| {
-            Error::Environment {
-                variable,
-                reason: error.to_string().trim().to_owned(),
-            }
-        })?;
+        let one = AsFlag::try_parse_from([format!("--{flag}={value}")])
+            .map_err(|error| Error::Environment { variable, reason: error.to_string().trim().to_owned() })?;
         found.config = found.config.or(one.args.config);
         found.settings = found.settings.or(one.args.settings);
     }
@@ -144,12 +134,6 @@ pub(super) fn from_environment(
 
 /// The settings of the file.
 pub(super) fn from_file(path: &Path) -> Result<Settings, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    toml::from_str(&text).map_err(|source| Error::File {
-        path: path.to_owned(),
-        source: Box::new(source),
-    })
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+    toml::from_str(&text).map_err(|source| Error::File { path: path.to_owned(), source: Box::new(source) })
 }

@@ -17,9 +17,7 @@ pub struct HostPort {
 
 impl HostPort {
     pub(super) fn is_wildcard(&self) -> bool {
-        self.host
-            .parse::<IpAddr>()
-            .is_ok_and(|ip| ip.is_unspecified())
+        self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
     }
 
     pub(super) fn is_loopback(&self) -> bool {
@@ -32,22 +30,14 @@ impl FromStr for HostPort {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (host, port) = text.rsplit_once(':').ok_or("expected host:port")?;
-        let port = port
-            .parse()
-            .map_err(|_| format!("'{port}' is not a port"))?;
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
+        let port = port.parse().map_err(|_| format!("'{port}' is not a port"))?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = bare.unwrap_or(host);
         let needs_brackets = host.contains(':');
-        if host.is_empty() || needs_brackets != bare.is_some() || host.contains(char::is_whitespace)
-        {
+        if host.is_empty() || needs_brackets != bare.is_some() || host.contains(char::is_whitespace) {
             return Err("expected host:port, or [address]:port for IPv6".to_owned());
         }
-        Ok(HostPort {
-            host: host.to_owned(),
-            port,
-        })
+        Ok(HostPort { host: host.to_owned(), port })
     }
 }
 
@@ -71,9 +61,7 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let size: bytesize::ByteSize = text.parse()?;
-        usize::try_from(size.as_u64())
-            .map(Size)
-            .map_err(|_| format!("'{text}' is too large"))
+        usize::try_from(size.as_u64()).map(Size).map_err(|_| format!("'{text}' is too large"))
     }
 }
 
@@ -104,9 +92,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        humantime::parse_duration(text)
-            .map(Span)
-            .map_err(|error| error.to_string())
+        humantime::parse_duration(text).map(Span).map_err(|error| error.to_string())
     }
 }
 
@@ -147,34 +133,23 @@ impl FromStr for ZoneCidr {
         const SHAPE: &str = "expected network/bits=zone, as 10.1.0.0/16=az1";
         let (cidr, zone) = text.split_once('=').ok_or(SHAPE)?;
         let (network, bits) = cidr.split_once('/').ok_or(SHAPE)?;
-        let network: IpAddr = network
-            .trim()
-            .parse()
-            .map_err(|_| format!("'{network}' is not an address"))?;
+        let network: IpAddr = network.trim().parse().map_err(|_| format!("'{network}' is not an address"))?;
         let width = if network.is_ipv4() { 32 } else { 128 };
         let prefix_bits: u8 = bits.trim().parse().map_err(|_| SHAPE)?;
         if prefix_bits > width {
-            return Err(format!(
-                "a prefix of {prefix_bits} bits is longer than the address"
-            ));
+            return Err(format!("a prefix of {prefix_bits} bits is longer than the address"));
         }
         let value = match network {
             IpAddr::V4(network) => u128::from(network.to_bits()),
             IpAddr::V6(network) => network.to_bits(),
         };
         if value & !mask(u32::from(width), prefix_bits) != 0 {
-            return Err(format!(
-                "{network} has bits beyond its prefix of {prefix_bits}"
-            ));
+            return Err(format!("{network} has bits beyond its prefix of {prefix_bits}"));
         }
         if zone.trim().is_empty() {
             return Err("the zone has no name".to_owned());
         }
-        Ok(ZoneCidr {
-            network,
-            prefix_bits,
-            zone: zone.trim().to_owned(),
-        })
+        Ok(ZoneCidr { network, prefix_bits, zone: zone.trim().to_owned() })
     }
 }
 
@@ -209,16 +184,7 @@ mod tests {
         for text in ["127.0.0.1:9092", "broker-1.local:0", "[::1]:9092"] {
             assert_eq!(text.parse::<HostPort>().unwrap().to_string(), text);
         }
-        for text in [
-            "",
-            "host",
-            ":9092",
-            "host:",
-            "host:70000",
-            "::1:9092",
-            "[host]:1",
-            "a b:1",
-        ] {
+        for text in ["", "host", ":9092", "host:", "host:70000", "::1:9092", "[host]:1", "a b:1"] {
             assert!(text.parse::<HostPort>().is_err(), "{text}");
         }
     }
@@ -236,11 +202,7 @@ mod tests {
 
     #[test]
     fn a_network_holds_its_addresses_and_no_others() {
-        let holds = |cidr: &str, address: &str| {
-            cidr.parse::<ZoneCidr>()
-                .unwrap()
-                .contains(address.parse().unwrap())
-        };
+        let holds = |cidr: &str, address: &str| cidr.parse::<ZoneCidr>().unwrap().contains(address.parse().unwrap());
         assert!(holds("10.1.0.0/16=az1", "10.1.255.255"));
         assert!(holds("10.1.0.0/16=az1", "::ffff:10.1.0.9"));
         assert!(!holds("10.1.0.0/16=az1", "10.2.0.0"));
@@ -253,15 +215,7 @@ mod tests {
 
     #[test]
     fn a_malformed_network_is_refused() {
-        for text in [
-            "",
-            "10.0.0.0=az1",
-            "10.0.0.0/8",
-            "10.0.0.0/33=a",
-            "10.1.0.0/8=a",
-            "10.0.0.0/8= ",
-            "x/8=a",
-        ] {
+        for text in ["", "10.0.0.0=az1", "10.0.0.0/8", "10.0.0.0/33=a", "10.1.0.0/8=a", "10.0.0.0/8= ", "x/8=a"] {
             assert!(text.parse::<ZoneCidr>().is_err(), "{text}");
         }
     }

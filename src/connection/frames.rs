@@ -28,12 +28,7 @@ pub(super) struct Arriving {
 
 impl<R: AsyncRead + Unpin> Frames<R> {
     pub(super) fn new(io: R) -> Self {
-        Frames {
-            io,
-            lookahead: [0; LOOKAHEAD_BYTES],
-            start: 0,
-            end: 0,
-        }
+        Frames { io, lookahead: [0; LOOKAHEAD_BYTES], start: 0, end: 0 }
     }
 
     /// Waits until a frame begins; None when the peer is done. Safe to drop and call again.
@@ -78,14 +73,9 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             return Ok(None);
         };
         let length = i32::from_be_bytes(*prefix);
-        let bytes = usize::try_from(length)
-            .ok()
-            .filter(|&bytes| bytes >= FRONT_BYTES)
-            .ok_or(Error::FrameLength(length))?;
-        Ok(rest.first_chunk().map(|front| Arriving {
-            bytes,
-            front: Front::parse(*front),
-        }))
+        let bytes =
+            usize::try_from(length).ok().filter(|&bytes| bytes >= FRONT_BYTES).ok_or(Error::FrameLength(length))?;
+        Ok(rest.first_chunk().map(|front| Arriving { bytes, front: Front::parse(*front) }))
     }
 }
 
@@ -102,22 +92,13 @@ mod tests {
 
     #[tokio::test]
     async fn cuts_small_and_large_frames_from_one_stream() {
-        let bodies: Vec<Vec<u8>> = [0, 1, 500, 503, 504, 505, 5_000, 3, 0, 100_000]
-            .iter()
-            .map(|&n| vec![n as u8; n])
-            .collect();
+        let bodies: Vec<Vec<u8>> =
+            [0, 1, 500, 503, 504, 505, 5_000, 3, 0, 100_000].iter().map(|&n| vec![n as u8; n]).collect();
         let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
         let mut frames = Frames::new(stream.as_slice());
         for body in &bodies {
             let arriving = frames.next().await.unwrap().unwrap();
-            assert_eq!(
-                arriving.front,
-                Front {
-                    api_key: 3,
-                    version: 9,
-                    correlation_id: 77
-                }
-            );
+            assert_eq!(arriving.front, Front { api_key: 3, version: 9, correlation_id: 77 });
             assert_eq!(&frames.take(arriving).await.unwrap()[FRONT_BYTES..], body);
         }
         assert_eq!(frames.next().await.unwrap(), None);

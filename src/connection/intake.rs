@@ -65,21 +65,15 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         let mut decoding_memory = self.server.take_memory(decoding).await;
         let surplus = decoding_memory.num_permits().checked_sub(waiting).and_then(|n| decoding_memory.split(n));
         let memory: Memory = Arc::new(decoding_memory);
-        let time = FRAME_TIME_MAX
-            + Duration::from_secs((arriving.bytes / FRAME_BYTES_PER_SECOND_MIN) as u64);
+        let time = FRAME_TIME_MAX + Duration::from_secs((arriving.bytes / FRAME_BYTES_PER_SECOND_MIN) as u64);
         let frame = timeout(time, self.frames.take(arriving))
             .await
-            .map_err(|_| Error::SlowFrame {
-                bytes: arriving.bytes,
-            })??;
+            .map_err(|_| Error::SlowFrame { bytes: arriving.bytes })??;
         let metrics = self.server.metrics();
         metrics.bytes_in.fetch_add(frame.len() as u64 + 4, Relaxed);
         metrics.count_request(api);
         let pending = match version {
-            Some(version) => {
-                self.start(api, version, arriving.front.correlation_id, frame, memory.clone())
-                    .await?
-            }
+            Some(version) => self.start(api, version, arriving.front.correlation_id, frame, memory.clone()).await?,
             None => reply(protocol::api_versions(None)?),
         };
         // Decoding is over: what it might have taken beyond the ordinary is given back.
@@ -89,10 +83,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             version: version.unwrap_or(0),
             correlation_id: arriving.front.correlation_id,
             pending,
-            charge: Charge {
-                _memory: memory,
-                _pipeline: pipeline,
-            },
+            charge: Charge { _memory: memory, _pipeline: pipeline },
         }))
     }
 
@@ -105,8 +96,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             match waited {
                 Ok(arriving) => return arriving,
                 // A request in progress may well take longer than a connection may idle.
-                Err(_) if self.pipeline.available_permits() < self.server.limits().pipeline_max => {
-                }
+                Err(_) if self.pipeline.available_permits() < self.server.limits().pipeline_max => {}
                 Err(_) => return Ok(None),
             }
         }
@@ -119,10 +109,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             ApiSupport::Served(api) => (api, Some(front.version)),
             ApiSupport::UnknownApiVersions => (ApiKey::ApiVersions, None),
             ApiSupport::Refused => {
-                return Err(Error::Unsupported {
-                    key: front.api_key,
-                    version: front.version,
-                });
+                return Err(Error::Unsupported { key: front.api_key, version: front.version });
             }
         };
         let max = match api {
@@ -130,11 +117,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             _ => CONTROL_FRAME_BYTES_MAX,
         };
         if arriving.bytes > max {
-            return Err(Error::FrameTooLarge {
-                api,
-                bytes: arriving.bytes,
-                max,
-            });
+            return Err(Error::FrameTooLarge { api, bytes: arriving.bytes, max });
         }
         Ok((api, version))
     }
@@ -150,21 +133,11 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         let RequestHeader { client_id, body } = RequestHeader::parse(api, version, frame)?;
         if api == ApiKey::ApiVersions {
             let request: ApiVersionsRequest = protocol::decode(version, body)?;
-            let (name, software) = (
-                &request.client_software_name,
-                &request.client_software_version,
-            );
+            let (name, software) = (&request.client_software_name, &request.client_software_version);
             debug!(peer = %self.peer, client_id = client_id.as_deref(), %name, version = %software, "client");
             return Ok(reply(protocol::api_versions(Some(version))?));
         }
-        let request = Request {
-            api,
-            version,
-            correlation_id,
-            client_id,
-            body,
-            memory,
-        };
+        let request = Request { api, version, correlation_id, client_id, body, memory };
         Ok(self.server.router().start(&self.peer, request).await)
     }
 }
@@ -174,14 +147,10 @@ fn memory_of(api: ApiKey, frame_bytes: usize) -> (usize, usize) {
     match api {
         // Its decoder shares the frame and limits the rest.
         ApiKey::Produce => (frame_bytes, frame_bytes),
-        _ if frame_bytes <= SMALL_FRAME_BYTES_MAX => (
-            frame_bytes * DECODING_EXPANSION,
-            frame_bytes * WAITING_EXPANSION,
-        ),
-        _ => (
-            frame_bytes * DECODING_EXPANSION,
-            frame_bytes * DECODING_EXPANSION,
-        ),
+        _ if frame_bytes <= SMALL_FRAME_BYTES_MAX => {
+            (frame_bytes * DECODING_EXPANSION, frame_bytes * WAITING_EXPANSION)
+        }
+        _ => (frame_bytes * DECODING_EXPANSION, frame_bytes * DECODING_EXPANSION),
     }
 }
 

@@ -39,9 +39,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Requests of `api` so far.
     pub fn requests(&self, api: ApiKey) -> u64 {
-        self.requests
-            .get(api as usize)
-            .map_or(0, |count| count.load(Relaxed))
+        self.requests.get(api as usize).map_or(0, |count| count.load(Relaxed))
     }
 
     pub(super) fn count_request(&self, api: ApiKey) {

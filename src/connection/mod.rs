@@ -139,11 +139,7 @@ pub enum Error {
     #[error("frame length {0} is not one of a request")]
     FrameLength(i32),
     #[error("{api:?} frame of {bytes} bytes exceeds the limit of {max}")]
-    FrameTooLarge {
-        api: ApiKey,
-        bytes: usize,
-        max: usize,
-    },
+    FrameTooLarge { api: ApiKey, bytes: usize, max: usize },
     #[error("connection ends within a frame")]
     CutFrame,
     #[error("frame of {bytes} bytes takes too long to arrive")]

@@ -80,11 +80,7 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
             written -= chunk.len();
             self.chunks.pop_front();
         }
-        while self
-            .charges
-            .front()
-            .is_some_and(|(end, _)| *end <= self.written_bytes)
-        {
+        while self.charges.front().is_some_and(|(end, _)| *end <= self.written_bytes) {
             self.charges.pop_front();
         }
     }

@@ -55,21 +55,12 @@ impl Server {
             return permit;
         }
         self.metrics.memory_waits.fetch_add(1, Relaxed);
-        self.memory
-            .clone()
-            .acquire_many_owned(bytes)
-            .await
-            .expect("the budget is never closed")
+        self.memory.clone().acquire_many_owned(bytes).await.expect("the budget is never closed")
     }
 
     /// Accepts connections until `shutdown` turns true. Returns when the last one has ended: those in
     /// progress may answer what they have started, within `drain_max`.
-    pub async fn serve(
-        self: Arc<Self>,
-        listener: TcpListener,
-        name: &str,
-        mut shutdown: watch::Receiver<bool>,
-    ) {
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, name: &str, mut shutdown: watch::Receiver<bool>) {
         let name: Arc<str> = name.into();
         let mut sessions = JoinSet::new();
         let inherited = shutdown.clone();
@@ -156,10 +147,7 @@ pub(super) async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
 
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
-    matches!(
-        error.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionReset
-    )
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
 }
 
 impl Error {

@@ -26,16 +26,9 @@ pub(super) async fn run(
     let (read, write) = socket.into_split();
     let limits = server.limits();
     let pipeline = Arc::new(Semaphore::new(limits.pipeline_max));
-    let intake = Intake {
-        server: server.clone(),
-        peer,
-        frames: Frames::new(read),
-        pipeline,
-        shutdown,
-    };
-    let requests = try_unfold(intake, |mut intake| async move {
-        Ok(intake.next().await?.map(|started| (started, intake)))
-    });
+    let intake = Intake { server: server.clone(), peer, frames: Frames::new(read), pipeline, shutdown };
+    let requests =
+        try_unfold(intake, |mut intake| async move { Ok(intake.next().await?.map(|started| (started, intake))) });
     let mut requests = std::pin::pin!(requests);
     let mut pending = FuturesOrdered::new();
     let mut outbox = Outbox::new(write, limits.write_stall_max);
@@ -82,13 +75,7 @@ fn answer<W: tokio::io::AsyncWrite + Unpin>(
 ) -> Result<(), Error> {
     match outcome {
         Outcome::Reply(body) => {
-            let Started {
-                api,
-                version,
-                correlation_id,
-                charge,
-                ..
-            } = started;
+            let Started { api, version, correlation_id, charge, .. } = started;
             let head = protocol::response_header(api, version, correlation_id, body.len())?;
             let mut answer = Segments::from(head);
             answer.append(body);

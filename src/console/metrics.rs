@@ -75,8 +75,12 @@ impl Sources {
     fn encode_shards(&self, encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {
         let shards = self.shards.all();
         let leads = |s: &Arc<crate::index::OpenShard>| i64::from(s.group.leadership().borrow().ready);
-        let mut metric =
-            encoder.encode_descriptor("shard_leader", "1 where this broker leads the shard", None, MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor(
+            "shard_leader",
+            "1 where this broker leads the shard",
+            None,
+            MetricType::Gauge,
+        )?;
         for shard in &shards {
             let labels = [("shard", shard.id.to_string())];
             ConstGauge::new(leads(shard)).encode(metric.encode_family(&labels)?)?;

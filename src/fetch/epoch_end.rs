@@ -19,9 +19,10 @@ impl Fetch {
         let mut places = Vec::new();
         for topic in &request.topics {
             let found = locate::topic(&self.cluster, &TopicRef::Name(topic.topic.0.clone()));
-            let partitions = topic.partitions.iter().map(|want| {
-                locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, want.partition)
-            });
+            let partitions = topic
+                .partitions
+                .iter()
+                .map(|want| locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, want.partition));
             places.push(partitions.collect::<Vec<_>>());
         }
         // A replica that is behind would say that the reader's log was cut.

@@ -56,10 +56,14 @@ impl Fetch {
         }
         let deadline = Instant::now() + Duration::from_millis(wanted.wait_ms);
         let topics: Vec<_> = wanted.topics.iter().map(|topic| locate::topic(&self.cluster, topic)).collect();
-        let places: Vec<Place> = wanted.partitions.iter().map(|want| {
-            let topic = topics[want.topic].as_ref().map_err(|e| *e)?;
-            locate::partition(&self.shards, topic, want.index)
-        }).collect();
+        let places: Vec<Place> = wanted
+            .partitions
+            .iter()
+            .map(|want| {
+                let topic = topics[want.topic].as_ref().map_err(|e| *e)?;
+                locate::partition(&self.shards, topic, want.index)
+            })
+            .collect();
         let looks = self.wait_for_news(&wanted, &places, deadline).await;
         let partitions = self.answer(&wanted, &places, looks).await;
         let told_nothing = |p: &FetchPartition| {

@@ -48,9 +48,13 @@ impl Fetch {
         let mut places = Vec::new();
         for topic in &request.topics {
             let found = locate::topic(&self.cluster, &TopicRef::Name(topic.name.0.clone()));
-            places.push(topic.partitions.iter().map(|p| {
-                locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, p.partition_index)
-            }).collect::<Vec<_>>());
+            places.push(
+                topic
+                    .partitions
+                    .iter()
+                    .map(|p| locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, p.partition_index))
+                    .collect::<Vec<_>>(),
+            );
         }
         let behind = &self.catch_up(places.iter().flatten().flatten()).await;
         let topics = request.topics.into_iter().zip(places).map(async |(topic, places)| {

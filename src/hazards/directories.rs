@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use crate::cluster::JoinError;
 use crate::hazards::log::object;
 use crate::hazards::network::{Three, until};
-use crate::node::testing::{Client, Topic, batches, claim, records_of, start_on};
 use crate::node::Error;
+use crate::node::testing::{Client, Topic, batches, claim, records_of, start_on};
 use crate::object::{Durable, Error as StoreError, Memory, Paths, Store};
 
 const FLAGS: [&str; 1] = ["--store=memory://"];
@@ -90,7 +90,8 @@ async fn a_new_directory_founds_nothing_in_an_old_bucket_and_an_old_one_refuses_
 #[tokio::test]
 async fn keys_of_two_clusters_never_meet_and_a_key_that_is_taken_is_not_taken_for_ones_own() {
     let id = object(0, 1, 1);
-    let roots = [("a", 1), ("a", 11), ("a-1", 1), ("b", 1)].map(|(id, incarnation)| Paths::new(id, incarnation).unwrap());
+    let roots =
+        [("a", 1), ("a", 11), ("a-1", 1), ("b", 1)].map(|(id, incarnation)| Paths::new(id, incarnation).unwrap());
     for (i, one) in roots.iter().enumerate() {
         for other in &roots[..i] {
             assert_ne!(one.key(id), other.key(id));

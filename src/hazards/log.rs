@@ -108,9 +108,10 @@ impl Lane {
     /// What is sent now, before any of it is answered.
     pub fn requests(&self) -> Vec<Append> {
         let mut previous = self.settled;
-        let requests = self.queue.iter().map(|(object, batch)| {
-            append(*object, std::mem::replace(&mut previous, object.sequence), vec![*batch])
-        });
+        let requests = self
+            .queue
+            .iter()
+            .map(|(object, batch)| append(*object, std::mem::replace(&mut previous, object.sequence), vec![*batch]));
         requests.collect()
     }
 

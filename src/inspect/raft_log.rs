@@ -15,7 +15,8 @@ use crate::types::ROOT_SHARD;
 /// Prints every entry of a data directory's Raft log as one JSON line.
 pub(super) fn print(data_dir: &Path) -> anyhow::Result<()> {
     let identity = Identity::load(data_dir)?.context("there is no node in this directory")?;
-    let mut printer = Printer { paths: Paths::new(&identity.cluster_id, identity.incarnation)?, states: HashMap::new() };
+    let mut printer =
+        Printer { paths: Paths::new(&identity.cluster_id, identity.incarnation)?, states: HashMap::new() };
     let mut out = BufWriter::new(io::stdout().lock());
     for entry in entries(&raft_dir(data_dir))? {
         let entry = entry?;
@@ -88,22 +89,31 @@ impl Printer {
                 });
                 ("append", body)
             }
-            Ok(Entry::Create(create)) => ("create", json!({
-                "topic": create.topic.to_string(),
-                "partitions": create.partitions,
-                "epoch_base": create.epoch_base,
-            })),
+            Ok(Entry::Create(create)) => (
+                "create",
+                json!({
+                    "topic": create.topic.to_string(),
+                    "partitions": create.partitions,
+                    "epoch_base": create.epoch_base,
+                }),
+            ),
             Ok(Entry::Delete { topic }) => ("delete", json!({ "topic": topic.to_string() })),
-            Ok(Entry::Release(release)) => ("release", json!({
-                "slot": release.slot,
-                "producer_id": release.producer_id,
-                "accept_unknown": release.accept_unknown,
-            })),
-            Ok(Entry::Fence(fence)) => ("fence", json!({
-                "broker": fence.broker,
-                "epoch": fence.epoch,
-                "sequence": fence.sequence,
-            })),
+            Ok(Entry::Release(release)) => (
+                "release",
+                json!({
+                    "slot": release.slot,
+                    "producer_id": release.producer_id,
+                    "accept_unknown": release.accept_unknown,
+                }),
+            ),
+            Ok(Entry::Fence(fence)) => (
+                "fence",
+                json!({
+                    "broker": fence.broker,
+                    "epoch": fence.epoch,
+                    "sequence": fence.sequence,
+                }),
+            ),
             Ok(Entry::ExpireProducers { before }) => ("expire_producers", json!({ "before": before })),
             Err(e) => ("unreadable", json!({ "error": e.to_string() })),
         }
@@ -114,24 +124,40 @@ impl Printer {
         let state = self.states.get(&shard).map(|followed| &followed.state);
         let verdicts = state.filter(|_| decided).map(|state| state.verdicts(append)).unwrap_or_default();
         let mut verdicts = verdicts.into_iter();
-        append.parts.iter().map(|part| {
-            let len: u64 = part.batches.iter().map(|b| u64::from(b.len)).sum();
-            let partition = state.and_then(|state| state.slot(part.slot));
-            let decided: Vec<Verdict> = verdicts.by_ref().take(part.batches.len()).collect();
-            let appended = |p: &&BatchPointer| p.object == append.object && p.start >= part.start && p.start < part.start + len;
-            let spans = partition.map(|p| p.pointers.iter().rev().take(part.batches.len()).filter(appended).map(|p| json!({
-                "offsets": [p.base, p.last],
-                "leader_epoch": p.leader_epoch,
-            })).collect::<Vec<_>>());
-            json!({
-                "slot": part.slot,
-                "partition": partition.map(|p| format!("{:?}", p.id)),
-                "bytes": [part.start, part.start + len],
-                "batches": part.batches.len(),
-                "spans": spans,
-                "refused": decided.iter().filter(|v| matches!(v, Verdict::Refused(_))).count(),
+        append
+            .parts
+            .iter()
+            .map(|part| {
+                let len: u64 = part.batches.iter().map(|b| u64::from(b.len)).sum();
+                let partition = state.and_then(|state| state.slot(part.slot));
+                let decided: Vec<Verdict> = verdicts.by_ref().take(part.batches.len()).collect();
+                let appended = |p: &&BatchPointer| {
+                    p.object == append.object && p.start >= part.start && p.start < part.start + len
+                };
+                let spans = partition.map(|p| {
+                    p.pointers
+                        .iter()
+                        .rev()
+                        .take(part.batches.len())
+                        .filter(appended)
+                        .map(|p| {
+                            json!({
+                                "offsets": [p.base, p.last],
+                                "leader_epoch": p.leader_epoch,
+                            })
+                        })
+                        .collect::<Vec<_>>()
+                });
+                json!({
+                    "slot": part.slot,
+                    "partition": partition.map(|p| format!("{:?}", p.id)),
+                    "bytes": [part.start, part.start + len],
+                    "batches": part.batches.len(),
+                    "spans": spans,
+                    "refused": decided.iter().filter(|v| matches!(v, Verdict::Refused(_))).count(),
+                })
             })
-        }).collect()
+            .collect()
     }
 }
 

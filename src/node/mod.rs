@@ -1,13 +1,13 @@
 //! Wiring only: builds the rooms, hands them to each other, and takes them down in reverse.
 
-mod router;
-mod run;
-mod service;
-mod snapshots;
 #[cfg(test)]
 mod cluster_test;
+mod router;
+mod run;
 #[cfg(test)]
 mod served_test;
+mod service;
+mod snapshots;
 #[cfg(test)]
 pub mod testing;
 

@@ -186,7 +186,13 @@ impl Node {
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = listen("metrics_listen", address).await?;
-                let sources = Sources { cluster: cluster.clone(), shards: shards.clone(), cache, uploads, server: server.clone() };
+                let sources = Sources {
+                    cluster: cluster.clone(),
+                    shards: shards.clone(),
+                    cache,
+                    uploads,
+                    server: server.clone(),
+                };
                 Some(tokio::spawn(console::serve(listener, sources)))
             }
             None => None,
@@ -260,7 +266,8 @@ fn registration(config: &Config, address: SocketAddr) -> Registration {
 
 async fn resolve(what: &'static str, address: &HostPort) -> Result<SocketAddr, Error> {
     let unresolved = || std::io::Error::other("the name has no address");
-    let found = lookup_host((address.host.as_str(), address.port)).await.and_then(|mut all| all.next().ok_or_else(unresolved));
+    let found =
+        lookup_host((address.host.as_str(), address.port)).await.and_then(|mut all| all.next().ok_or_else(unresolved));
     found.map_err(|e| listen_error(what, address, e))
 }
 

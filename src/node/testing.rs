@@ -58,7 +58,8 @@ pub fn config(data_dir: &Path, flags: &[impl AsRef<str>]) -> Config {
     let named = |name: &str| flags.iter().any(|flag| flag.as_ref().starts_with(name));
     let free = |name: &&str| !named(name);
     let fixed = ["milepost", "serve", &data_dir].into_iter().map(str::to_owned);
-    let listeners = ["--listen=", "--internal-listen="].iter().copied().filter(free).map(|name| format!("{name}127.0.0.1:0"));
+    let listeners =
+        ["--listen=", "--internal-listen="].iter().copied().filter(free).map(|name| format!("{name}127.0.0.1:0"));
     let all = fixed.chain(listeners).chain(flags.iter().map(|flag| flag.as_ref().to_owned()));
     let cli = <Cli as clap::Parser>::try_parse_from(all).unwrap();
     let Command::Serve(args) = cli.command else { unreachable!("serve was asked for") };
@@ -167,9 +168,9 @@ impl Topic {
         replication_factor: i16,
         configs: &[(&'static str, &'static str)],
     ) -> Topic {
-        let configs = configs.iter().map(|(name, value)| {
-            CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
-        });
+        let configs = configs
+            .iter()
+            .map(|(name, value)| CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value))));
         let topic = CreatableTopic::default()
             .with_name(text(TOPIC).into())
             .with_num_partitions(partitions)
@@ -199,10 +200,8 @@ impl Topic {
     }
 
     pub fn fetch(&self, version: i16, offset: i64, bytes_max: i32, wait_ms: i32) -> FetchRequest {
-        let partition = FetchPartition::default()
-            .with_partition(0)
-            .with_fetch_offset(offset)
-            .with_partition_max_bytes(bytes_max);
+        let partition =
+            FetchPartition::default().with_partition(0).with_fetch_offset(offset).with_partition_max_bytes(bytes_max);
         let topic = FetchTopic::default().with_partitions(vec![partition]);
         let topic = if version >= 13 { topic.with_topic_id(self.id) } else { topic.with_topic(text(TOPIC).into()) };
         FetchRequest::default()
@@ -229,8 +228,7 @@ impl Topic {
 
     pub async fn list_offsets(&self, client: &mut Client, timestamp: i64) -> ListOffsetsPartitionResponse {
         let partition = ListOffsetsPartition::default().with_partition_index(0).with_timestamp(timestamp);
-        let topic =
-            ListOffsetsTopic::default().with_name(text(TOPIC).into()).with_partitions(vec![partition]);
+        let topic = ListOffsetsTopic::default().with_name(text(TOPIC).into()).with_partitions(vec![partition]);
         let request = ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic]);
         let response: ListOffsetsResponse = client.ask(ApiKey::ListOffsets, 7, &request).await;
         response.topics[0].partitions[0].clone()

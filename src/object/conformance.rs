@@ -131,7 +131,19 @@ async fn what_is_not_there_is_not_found(store: Shared) {
 }
 
 async fn odd_keys_are_keys(store: Shared) {
-    let odd = ["ünïcode/日本", "a b", "a+b", "a%2Fb", "q?x=1&y=2", "hash#tag", "qu\"ote'<xml>&amp;", "star*[x]", "~", "a.b", "a-b"];
+    let odd = [
+        "ünïcode/日本",
+        "a b",
+        "a+b",
+        "a%2Fb",
+        "q?x=1&y=2",
+        "hash#tag",
+        "qu\"ote'<xml>&amp;",
+        "star*[x]",
+        "~",
+        "a.b",
+        "a-b",
+    ];
     for name in odd {
         put(&store, &key(name), name.as_bytes()).await;
     }

@@ -248,8 +248,7 @@ impl Store for Faulty {
 
     async fn get(&self, key: &Key) -> Result<Bytes, Error> {
         let key = key.clone();
-        let run =
-            |store: Arc<dyn Store>| -> BoxFuture<'static, _> { Box::pin(async move { store.get(&key).await }) };
+        let run = |store: Arc<dyn Store>| -> BoxFuture<'static, _> { Box::pin(async move { store.get(&key).await }) };
         self.pass(Operation::Get, "get", run).await.map(|(bytes, _)| bytes)
     }
 
@@ -263,8 +262,7 @@ impl Store for Faulty {
 
     async fn head(&self, key: &Key) -> Result<Head, Error> {
         let key = key.clone();
-        let run =
-            |store: Arc<dyn Store>| -> BoxFuture<'static, _> { Box::pin(async move { store.head(&key).await }) };
+        let run = |store: Arc<dyn Store>| -> BoxFuture<'static, _> { Box::pin(async move { store.head(&key).await }) };
         self.pass(Operation::Head, "head", run).await.map(|(head, _)| head)
     }
 

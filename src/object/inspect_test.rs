@@ -36,7 +36,10 @@ async fn an_index_longer_than_the_first_read_is_shown_in_full() {
     assert_eq!(index.sections.len(), 10_000);
     let json = serde_json::to_value(&inspection).unwrap();
     assert_eq!(json["len"], bytes.len());
-    assert_eq!(json["name"], "write-ahead object 3 (attempt 0) of broker 1 in its epoch 2, of cluster cluster, incarnation 1");
+    assert_eq!(
+        json["name"],
+        "write-ahead object 3 (attempt 0) of broker 1 in its epoch 2, of cluster cluster, incarnation 1"
+    );
     assert_eq!(json["index"]["sections"][1]["topic_id"], "07070707-0707-0707-0707-070707070707");
     assert_eq!(json["index"]["sections"][1]["start"], 7);
 }

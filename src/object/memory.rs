@@ -49,7 +49,8 @@ impl Memory {
     }
 
     fn stored(&self, key: &Key) -> Result<Stored, Error> {
-        self.locked(|state| state.objects.get(key.as_str()).cloned()).ok_or_else(|| Error::NotFound { key: key.clone() })
+        self.locked(|state| state.objects.get(key.as_str()).cloned())
+            .ok_or_else(|| Error::NotFound { key: key.clone() })
     }
 }
 

@@ -12,8 +12,11 @@ fn any_name() -> impl Strategy<Value = Name> {
             Name::WriteAhead(ObjectId { broker, epoch, sequence, attempt })
         }),
         (any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(shard, job, unique)| Name::Data { shard, job, unique }),
-        (any::<u32>(), any::<u64>(), any::<u64>())
-            .prop_map(|(shard, log_index, unique)| Name::Snapshot { shard, log_index, unique }),
+        (any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(shard, log_index, unique)| Name::Snapshot {
+            shard,
+            log_index,
+            unique
+        }),
     ]
 }
 
@@ -50,7 +53,8 @@ fn keys_are_written_as_documented() {
 
 #[test]
 fn a_name_has_one_spelling() {
-    let spellings = ["wal/00/2-7/42.1", "wal/6e/02-7/42.1", "wal/6e/2-7/42.01", "wal/6e/+2-7/42.1", "wal/6e/2-7/42.1/x"];
+    let spellings =
+        ["wal/00/2-7/42.1", "wal/6e/02-7/42.1", "wal/6e/2-7/42.01", "wal/6e/+2-7/42.1", "wal/6e/2-7/42.1/x"];
     for spelling in spellings {
         let key = Key::parse(&format!("MkU3OEVBNTcwNTJENDM2Qg-1/{spelling}")).unwrap();
         assert_eq!(paths().name(&key), None, "{spelling}");

@@ -22,8 +22,8 @@ use crate::batch::Segments;
 use crate::cluster::Cluster;
 use crate::commit::{Lanes, Slots};
 use crate::ingest::Ingest;
-use crate::types::Memory;
 use crate::protocol::{self, ErrorCode, produce};
+use crate::types::Memory;
 use crate::upload::Poison;
 
 /// Longer waits are cut: a client that is gone must not hold memory.

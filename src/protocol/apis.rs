@@ -16,12 +16,7 @@ pub struct Api {
 }
 
 const fn api(key: ApiKey, min: i16, max: i16) -> Api {
-    Api {
-        key,
-        listed_min: min,
-        min,
-        max,
-    }
+    Api { key, listed_min: min, min, max }
 }
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
@@ -29,12 +24,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 pub const APIS: [Api; 12] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
-    Api {
-        key: ApiKey::Produce,
-        listed_min: 0,
-        min: 3,
-        max: 13,
-    },
+    Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
     api(ApiKey::Fetch, 4, 18),
     api(ApiKey::ListOffsets, 1, 10),
     api(ApiKey::Metadata, 0, 13),
@@ -80,20 +70,12 @@ pub fn api_versions(version: Option<i16>) -> Result<Segments, Error> {
     let (error, listed): (_, &[Api]) = match version {
         Some(_) => (ErrorCode::None, &APIS),
         // Only the range of ApiVersions itself is of use to a client that asked for too much.
-        None => (
-            ErrorCode::UnsupportedVersion,
-            find(ApiKey::ApiVersions as i16).map_or(&[], std::slice::from_ref),
-        ),
+        None => (ErrorCode::UnsupportedVersion, find(ApiKey::ApiVersions as i16).map_or(&[], std::slice::from_ref)),
     };
     let keys = listed.iter().map(|api| {
-        ApiVersion::default()
-            .with_api_key(api.key as i16)
-            .with_min_version(api.listed_min)
-            .with_max_version(api.max)
+        ApiVersion::default().with_api_key(api.key as i16).with_min_version(api.listed_min).with_max_version(api.max)
     });
-    let response = ApiVersionsResponse::default()
-        .with_error_code(error.code())
-        .with_api_keys(keys.collect());
+    let response = ApiVersionsResponse::default().with_error_code(error.code()).with_api_keys(keys.collect());
     encode(version.unwrap_or(0), &response)
 }
 
@@ -108,11 +90,7 @@ mod tests {
     fn the_codec_knows_every_version_of_the_table() {
         for api in APIS {
             let known = api.key.valid_versions();
-            assert!(
-                known.min <= api.min && api.max <= known.max,
-                "{:?}",
-                api.key
-            );
+            assert!(known.min <= api.min && api.max <= known.max, "{:?}", api.key);
             assert!(api.listed_min <= api.min);
         }
     }
@@ -127,13 +105,7 @@ mod tests {
         let answer = Bytes::from(api_versions(Some(4)).unwrap().to_vec());
         let answer: ApiVersionsResponse = decode(4, answer).unwrap();
         assert_eq!(answer.api_keys.len(), APIS.len());
-        assert_eq!(
-            (
-                answer.api_keys[0].min_version,
-                answer.api_keys[0].max_version
-            ),
-            (0, 13)
-        );
+        assert_eq!((answer.api_keys[0].min_version, answer.api_keys[0].max_version), (0, 13));
     }
 
     #[test]
@@ -148,14 +120,10 @@ mod tests {
     #[test]
     fn an_unknown_api_versions_is_answered_in_version_zero() {
         assert_eq!(support(18, 5), ApiSupport::UnknownApiVersions);
-        let answer: ApiVersionsResponse =
-            decode(0, Bytes::from(api_versions(None).unwrap().to_vec())).unwrap();
+        let answer: ApiVersionsResponse = decode(0, Bytes::from(api_versions(None).unwrap().to_vec())).unwrap();
         assert_eq!(answer.error_code, ErrorCode::UnsupportedVersion.code());
         assert_eq!(answer.api_keys.len(), 1);
-        assert_eq!(
-            (answer.api_keys[0].api_key, answer.api_keys[0].max_version),
-            (18, 4)
-        );
+        assert_eq!((answer.api_keys[0].api_key, answer.api_keys[0].max_version), (18, 4));
     }
 
     #[test]

@@ -110,9 +110,7 @@ pub fn encode(version: i16, response: FetchResponse) -> Result<Segments, Error> 
             TopicRef::Name(name) if version < TOPIC_IDS => writer.string(&name),
             TopicRef::Id(id) if version >= TOPIC_IDS => writer.raw(id.as_bytes()),
             _ => {
-                return Err(Error::Invalid(
-                    "way to name a topic in this version of Fetch",
-                ));
+                return Err(Error::Invalid("way to name a topic in this version of Fetch"));
             }
         }
         writer.length(Some(topic.partitions.len()));
@@ -149,12 +147,8 @@ fn partition(version: i16, answer: FetchPartition, writer: &mut Writer<'_>) {
     }
     writer.records(answer.records);
     if version >= FLEXIBLE {
-        let diverging = answer
-            .diverging_epoch
-            .map(|end| pair(end.epoch, &end.end_offset.to_be_bytes()));
-        let leader = answer
-            .current_leader
-            .map(|leader| pair(leader.leader, &leader.epoch.to_be_bytes()));
+        let diverging = answer.diverging_epoch.map(|end| pair(end.epoch, &end.end_offset.to_be_bytes()));
+        let leader = answer.current_leader.map(|leader| pair(leader.leader, &leader.epoch.to_be_bytes()));
         writer.varint(u32::from(diverging.is_some()) + u32::from(leader.is_some()));
         for (tag, body) in [(0, diverging), (1, leader)] {
             if let Some(body) = body {

@@ -1,7 +1,7 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::fetch_response::{
-    AbortedTransaction as GeneratedAborted, EpochEndOffset, FetchableTopicResponse,
-    LeaderIdAndEpoch, NodeEndpoint as GeneratedNode, PartitionData,
+    AbortedTransaction as GeneratedAborted, EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch,
+    NodeEndpoint as GeneratedNode, PartitionData,
 };
 use kafka_protocol::messages::{BrokerId, FetchResponse as Generated, TopicName};
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
@@ -33,60 +33,32 @@ fn ours(version: i16) -> FetchResponse {
         last_stable_offset: 900,
         log_start_offset: 10,
         aborted: Some(vec![
-            AbortedTransaction {
-                producer_id: 5,
-                first_offset: 20,
-            },
-            AbortedTransaction {
-                producer_id: 6,
-                first_offset: 30,
-            },
+            AbortedTransaction { producer_id: 5, first_offset: 20 },
+            AbortedTransaction { producer_id: 6, first_offset: 30 },
         ]),
         preferred_read_replica: (version >= 11).then_some(2),
         records: segments,
-        diverging_epoch: (version >= 12).then_some(EpochEnd {
-            epoch: 4,
-            end_offset: 77,
-        }),
+        diverging_epoch: (version >= 12).then_some(EpochEnd { epoch: 4, end_offset: 77 }),
         current_leader: None,
     };
     let wrong_broker = FetchPartition {
-        current_leader: (version >= 12).then_some(CurrentLeader {
-            leader: 1,
-            epoch: 8,
-        }),
+        current_leader: (version >= 12).then_some(CurrentLeader { leader: 1, epoch: 8 }),
         ..FetchPartition::failed(4, ErrorCode::NotLeaderOrFollower)
     };
     let mut node_endpoints = Vec::new();
     if version >= 16 {
         let host = StrBytes::from_static_str("broker-1");
         let rack = Some(StrBytes::from_static_str("az1"));
-        node_endpoints.push(NodeEndpoint {
-            node: 1,
-            host: host.clone(),
-            port: 9092,
-            rack,
-        });
-        node_endpoints.push(NodeEndpoint {
-            node: 2,
-            host,
-            port: 65_535,
-            rack: None,
-        });
+        node_endpoints.push(NodeEndpoint { node: 1, host: host.clone(), port: 9092, rack });
+        node_endpoints.push(NodeEndpoint { node: 2, host, port: 65_535, rack: None });
     }
     FetchResponse {
         throttle_time_ms: 11,
         error: ErrorCode::None,
         session_id: if version >= 7 { 12 } else { 0 },
         topics: vec![
-            FetchTopic {
-                topic: topic.clone(),
-                partitions: vec![full, wrong_broker],
-            },
-            FetchTopic {
-                topic,
-                partitions: vec![],
-            },
+            FetchTopic { topic: topic.clone(), partitions: vec![full, wrong_broker] },
+            FetchTopic { topic, partitions: vec![] },
         ],
         node_endpoints,
     }
@@ -101,20 +73,14 @@ fn generated(version: i16) -> Generated {
             topic.with_topic(TopicName(StrBytes::from_static_str("a topic")))
         }
     };
-    let aborted = |id: i64, first| {
-        GeneratedAborted::default()
-            .with_producer_id(id.into())
-            .with_first_offset(first)
-    };
+    let aborted = |id: i64, first| GeneratedAborted::default().with_producer_id(id.into()).with_first_offset(first);
     let mut full = PartitionData::default()
         .with_partition_index(3)
         .with_high_watermark(1_000)
         .with_last_stable_offset(900)
         .with_log_start_offset(10)
         .with_aborted_transactions(Some(vec![aborted(5, 20), aborted(6, 30)]))
-        .with_records(Some(Bytes::from(
-            [b"header of a batch".as_slice(), &records()].concat(),
-        )));
+        .with_records(Some(Bytes::from([b"header of a batch".as_slice(), &records()].concat())));
     let mut wrong_broker = PartitionData::default()
         .with_partition_index(4)
         .with_error_code(6)
@@ -124,11 +90,8 @@ fn generated(version: i16) -> Generated {
         full = full.with_preferred_read_replica(BrokerId(2));
     }
     if version >= 12 {
-        full =
-            full.with_diverging_epoch(EpochEndOffset::default().with_epoch(4).with_end_offset(77));
-        let leader = LeaderIdAndEpoch::default()
-            .with_leader_id(BrokerId(1))
-            .with_leader_epoch(8);
+        full = full.with_diverging_epoch(EpochEndOffset::default().with_epoch(4).with_end_offset(77));
+        let leader = LeaderIdAndEpoch::default().with_leader_id(BrokerId(1)).with_leader_epoch(8);
         wrong_broker = wrong_broker.with_current_leader(leader);
     }
     let node = |id, port| {
@@ -171,19 +134,10 @@ fn fields_that_an_old_version_lacks_are_left_out() {
         let mut response = ours(version);
         response.session_id = 12;
         let partition = &mut response.topics[0].partitions[0];
-        partition.diverging_epoch = Some(EpochEnd {
-            epoch: 1,
-            end_offset: 2,
-        });
-        partition.current_leader = Some(CurrentLeader {
-            leader: 1,
-            epoch: 2,
-        });
+        partition.diverging_epoch = Some(EpochEnd { epoch: 1, end_offset: 2 });
+        partition.current_leader = Some(CurrentLeader { leader: 1, epoch: 2 });
         let expected = encode(version, ours(version)).unwrap().to_vec();
-        assert_eq!(
-            encode(version, response).unwrap().to_vec().len(),
-            expected.len()
-        );
+        assert_eq!(encode(version, response).unwrap().to_vec().len(), expected.len());
     }
 }
 

@@ -46,10 +46,7 @@ impl RequestHeader {
         if api.request_header_version(version) >= 2 {
             reader.tagged_fields()?;
         }
-        Ok(RequestHeader {
-            client_id,
-            body: reader.rest(),
-        })
+        Ok(RequestHeader { client_id, body: reader.rest() })
     }
 }
 
@@ -57,12 +54,7 @@ impl RequestHeader {
 ///
 /// # Errors
 /// `TooMany` for an answer that no size prefix can count.
-pub fn response_header(
-    api: ApiKey,
-    version: i16,
-    correlation_id: i32,
-    body_bytes: usize,
-) -> Result<BytesMut, Error> {
+pub fn response_header(api: ApiKey, version: i16, correlation_id: i32, body_bytes: usize) -> Result<BytesMut, Error> {
     let flexible = api.response_header_version(version) >= 1;
     let size = 4 + usize::from(flexible) + body_bytes;
     let size = i32::try_from(size).map_err(|_| Error::TooMany {
@@ -103,22 +95,9 @@ mod tests {
                         .unwrap();
                     frame.put_slice(b"body");
                     let front = Front::parse(frame[..FRONT_BYTES].try_into().unwrap());
-                    assert_eq!(
-                        front,
-                        Front {
-                            api_key: api.key as i16,
-                            version,
-                            correlation_id: -7
-                        }
-                    );
+                    assert_eq!(front, Front { api_key: api.key as i16, version, correlation_id: -7 });
                     let header = RequestHeader::parse(api.key, version, frame.freeze()).unwrap();
-                    assert_eq!(
-                        header,
-                        RequestHeader {
-                            client_id,
-                            body: Bytes::from_static(b"body")
-                        }
-                    );
+                    assert_eq!(header, RequestHeader { client_id, body: Bytes::from_static(b"body") });
                 }
             }
         }
@@ -126,18 +105,9 @@ mod tests {
 
     #[test]
     fn api_versions_is_answered_with_the_oldest_header() {
-        assert_eq!(
-            &response_header(ApiKey::ApiVersions, 4, 9, 6).unwrap()[..],
-            [0, 0, 0, 10, 0, 0, 0, 9]
-        );
-        assert_eq!(
-            &response_header(ApiKey::Metadata, 8, 9, 6).unwrap()[..],
-            [0, 0, 0, 10, 0, 0, 0, 9]
-        );
-        assert_eq!(
-            &response_header(ApiKey::Metadata, 9, 9, 6).unwrap()[..],
-            [0, 0, 0, 11, 0, 0, 0, 9, 0]
-        );
+        assert_eq!(&response_header(ApiKey::ApiVersions, 4, 9, 6).unwrap()[..], [0, 0, 0, 10, 0, 0, 0, 9]);
+        assert_eq!(&response_header(ApiKey::Metadata, 8, 9, 6).unwrap()[..], [0, 0, 0, 10, 0, 0, 0, 9]);
+        assert_eq!(&response_header(ApiKey::Metadata, 9, 9, 6).unwrap()[..], [0, 0, 0, 11, 0, 0, 0, 9, 0]);
     }
 
     proptest! {

@@ -46,11 +46,7 @@ pub enum Error {
     Invalid(&'static str),
     /// More elements than the limits of the request allow.
     #[error("{what}: {count} exceeds the limit of {max}")]
-    TooMany {
-        what: &'static str,
-        count: usize,
-        max: usize,
-    },
+    TooMany { what: &'static str, count: usize, max: usize },
     #[error("{0}")]
     Codec(String),
 }
@@ -86,7 +82,6 @@ pub fn decode<T: Decodable>(version: i16, mut body: Bytes) -> Result<T, Error> {
 /// A field that this version does not have is set: a fault of the caller.
 pub fn encode<T: Encodable>(version: i16, body: &T) -> Result<Segments, Error> {
     let mut out = BytesMut::new();
-    body.encode(&mut out, version)
-        .map_err(|error| Error::Codec(error.to_string()))?;
+    body.encode(&mut out, version).map_err(|error| Error::Codec(error.to_string()))?;
     Ok(Segments::from(out))
 }

@@ -16,10 +16,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            topics_max: 10_000,
-            partitions_max: 100_000,
-        }
+        Limits { topics_max: 10_000, partitions_max: 100_000 }
     }
 }
 
@@ -65,11 +62,7 @@ pub fn decode(version: i16, body: Bytes, limits: &Limits) -> Result<ProduceReque
     };
     let acks = reader.i16("acks")?;
     let timeout_ms = reader.i32("timeout")?;
-    let count = limited(
-        reader.count(compact, 3, "topics")?,
-        "topics of a request",
-        limits.topics_max,
-    )?;
+    let count = limited(reader.count(compact, 3, "topics")?, "topics of a request", limits.topics_max)?;
     let mut topics = Vec::with_capacity(count);
     let mut partitions_left = limits.partitions_max;
     for _ in 0..count {
@@ -80,9 +73,7 @@ pub fn decode(version: i16, body: Bytes, limits: &Limits) -> Result<ProduceReque
         let mut partitions = Vec::with_capacity(count);
         for _ in 0..count {
             let index = reader.i32("partition")?;
-            let records = reader
-                .nullable_bytes(compact, "records")?
-                .unwrap_or_default();
+            let records = reader.nullable_bytes(compact, "records")?.unwrap_or_default();
             if compact {
                 reader.tagged_fields()?;
             }
@@ -96,12 +87,7 @@ pub fn decode(version: i16, body: Bytes, limits: &Limits) -> Result<ProduceReque
     if compact {
         reader.tagged_fields()?;
     }
-    Ok(ProduceRequest {
-        transactional_id,
-        acks,
-        timeout_ms,
-        topics,
-    })
+    Ok(ProduceRequest { transactional_id, acks, timeout_ms, topics })
 }
 
 fn topic(version: i16, reader: &mut Reader) -> Result<TopicRef, Error> {
@@ -111,18 +97,11 @@ fn topic(version: i16, reader: &mut Reader) -> Result<TopicRef, Error> {
         let id: [u8; 16] = id[..].try_into().expect("sixteen bytes were taken");
         return Ok(TopicRef::Id(TopicId::from_bytes(id)));
     }
-    let name = if version >= FLEXIBLE {
-        reader.compact_nullable_string(NAME)?
-    } else {
-        reader.nullable_string(NAME)?
-    };
+    let name =
+        if version >= FLEXIBLE { reader.compact_nullable_string(NAME)? } else { reader.nullable_string(NAME)? };
     name.map(TopicRef::Name).ok_or(Error::Invalid(NAME))
 }
 
 fn limited(count: usize, what: &'static str, max: usize) -> Result<usize, Error> {
-    if count > max {
-        Err(Error::TooMany { what, count, max })
-    } else {
-        Ok(count)
-    }
+    if count > max { Err(Error::TooMany { what, count, max }) } else { Ok(count) }
 }

@@ -49,19 +49,13 @@ impl Reader {
     }
 
     /// A length of four bytes, or a compact one; None is null.
-    pub(super) fn length(
-        &mut self,
-        compact: bool,
-        what: &'static str,
-    ) -> Result<Option<usize>, Error> {
+    pub(super) fn length(&mut self, compact: bool, what: &'static str) -> Result<Option<usize>, Error> {
         if compact {
             return Ok((self.varint(what)? as usize).checked_sub(1));
         }
         match self.i32(what)? {
             -1 => Ok(None),
-            length => usize::try_from(length)
-                .map(Some)
-                .map_err(|_| Error::Invalid(what)),
+            length => usize::try_from(length).map(Some).map_err(|_| Error::Invalid(what)),
         }
     }
 
@@ -80,11 +74,7 @@ impl Reader {
         Ok(count)
     }
 
-    pub(super) fn nullable_bytes(
-        &mut self,
-        compact: bool,
-        what: &'static str,
-    ) -> Result<Option<Bytes>, Error> {
+    pub(super) fn nullable_bytes(&mut self, compact: bool, what: &'static str) -> Result<Option<Bytes>, Error> {
         match self.length(compact, what)? {
             None => Ok(None),
             Some(length) => self.take(length, what).map(Some),
@@ -92,10 +82,7 @@ impl Reader {
     }
 
     /// A string with a length of two bytes.
-    pub(super) fn nullable_string(
-        &mut self,
-        what: &'static str,
-    ) -> Result<Option<StrBytes>, Error> {
+    pub(super) fn nullable_string(&mut self, what: &'static str) -> Result<Option<StrBytes>, Error> {
         match self.i16(what)? {
             -1 => Ok(None),
             length => {
@@ -105,10 +92,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn compact_nullable_string(
-        &mut self,
-        what: &'static str,
-    ) -> Result<Option<StrBytes>, Error> {
+    pub(super) fn compact_nullable_string(&mut self, what: &'static str) -> Result<Option<StrBytes>, Error> {
         match self.length(true, what)? {
             None => Ok(None),
             Some(length) if length > i16::MAX as usize => Err(Error::Invalid(what)),

@@ -253,7 +253,13 @@ impl Append {
 }
 
 impl Batch {
-    fn put(&self, out: &mut BytesMut, before: Option<Batch>, producer: &mut Option<Producer>, timestamp: &mut Timestamp) {
+    fn put(
+        &self,
+        out: &mut BytesMut,
+        before: Option<Batch>,
+        producer: &mut Option<Producer>,
+        timestamp: &mut Timestamp,
+    ) {
         let follows = self.sequence.is_some() && before.and_then(|b| b.next_sequence()) == self.sequence;
         let same = self.sequence.is_some_and(|s| *producer == Some(s.producer));
         let flags = match self.sequence {

@@ -41,7 +41,13 @@ pub(super) struct Placed {
 }
 
 impl PartitionState {
-    pub(super) fn new(id: Partition, slot: Slot, epoch_base: LeaderEpoch, append_time: bool, producer_id_next: i64) -> Self {
+    pub(super) fn new(
+        id: Partition,
+        slot: Slot,
+        epoch_base: LeaderEpoch,
+        append_time: bool,
+        producer_id_next: i64,
+    ) -> Self {
         PartitionState {
             id,
             slot,
@@ -117,7 +123,8 @@ impl PartitionState {
                     append_time: at.append_time,
                 };
                 let state = self.producers.entry(id).or_default();
-                let repeated = state.take_repeated(&held).map(|h| Released::of(&h, Verdict::Refused(Refusal::SequenceGap)));
+                let repeated =
+                    state.take_repeated(&held).map(|h| Released::of(&h, Verdict::Refused(Refusal::SequenceGap)));
                 released.extend(repeated);
                 match state.hold(held) {
                     true => Verdict::Held,
@@ -171,9 +178,8 @@ impl PartitionState {
 
     /// Which producer's wait an object's batch is part of.
     pub fn held_by(&self, object: ObjectId, batch_index: u32) -> Option<i64> {
-        let waits = |state: &ProducerState| {
-            state.held.iter().any(|h| h.batch_index == batch_index && h.object_id() == object)
-        };
+        let waits =
+            |state: &ProducerState| state.held.iter().any(|h| h.batch_index == batch_index && h.object_id() == object);
         self.producers.iter().find(|(_, state)| waits(state)).map(|(id, _)| *id)
     }
 
@@ -194,8 +200,7 @@ impl PartitionState {
     fn append_held(&mut self, producer_id: i64, held: &Held, term: u64) -> Verdict {
         let producer = Producer { id: producer_id, epoch: held.epoch };
         let claim = Sequence { producer, base: held.base_sequence };
-        let batch =
-            Batch { len: held.len, span: held.span, max_timestamp: held.max_timestamp, sequence: Some(claim) };
+        let batch = Batch { len: held.len, span: held.span, max_timestamp: held.max_timestamp, sequence: Some(claim) };
         let at = Placed {
             object: held.object_id(),
             batch_index: held.batch_index,

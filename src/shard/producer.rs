@@ -57,7 +57,9 @@ impl Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     Append,
-    Duplicate { base: Offset },
+    Duplicate {
+        base: Offset,
+    },
     /// Predecessors are missing: they may still be on their way.
     Ahead,
     StaleEpoch,

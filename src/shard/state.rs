@@ -53,9 +53,12 @@ impl State {
                 chain.decide(released.object, released.batch_index, released.verdict);
             }
         }
-        debug_assert!(effect.changed.iter().all(|slot| {
-            self.partitions.get(slot).is_none_or(|p| super::invariants::tail_is_sound(p))
-        }));
+        debug_assert!(
+            effect
+                .changed
+                .iter()
+                .all(|slot| { self.partitions.get(slot).is_none_or(|p| super::invariants::tail_is_sound(p)) })
+        );
         Ok(effect)
     }
 
@@ -96,7 +99,15 @@ impl State {
         verdicts
     }
 
-    fn verdict(&self, append: &Append, slot: Slot, start: u64, before: &[Batch], batch: &Batch, index: usize) -> Verdict {
+    fn verdict(
+        &self,
+        append: &Append,
+        slot: Slot,
+        start: u64,
+        before: &[Batch],
+        batch: &Batch,
+        index: usize,
+    ) -> Verdict {
         let object = append.object;
         let index = index as u32;
         if let Some(verdict) = self.chains.get(&object.broker).and_then(|chain| chain.exception(object, index)) {
@@ -134,8 +145,7 @@ impl State {
             }
             let slot = self.slot_next;
             self.slot_next += 1;
-            let state =
-                PartitionState::new(id, slot, create.epoch_base, create.append_time, create.producer_id_next);
+            let state = PartitionState::new(id, slot, create.epoch_base, create.append_time, create.producer_id_next);
             self.partitions.insert(slot, Arc::new(state));
             self.by_id.insert(id, slot);
         }
@@ -143,8 +153,7 @@ impl State {
     }
 
     fn delete(&mut self, topic: TopicId, effect: &mut Effect) {
-        let gone: Vec<Slot> =
-            self.partitions.values().filter(|p| p.id.topic == topic).map(|p| p.slot).collect();
+        let gone: Vec<Slot> = self.partitions.values().filter(|p| p.id.topic == topic).map(|p| p.slot).collect();
         for slot in gone {
             let Some(partition) = self.partitions.remove(&slot) else { continue };
             self.by_id.remove(&partition.id);

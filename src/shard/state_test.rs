@@ -105,15 +105,7 @@ fn asking_again_finds_the_first_verdicts() {
     log.append(append(object(1, 1), 0, vec![claimed(7, 0, 2)]));
     let mixed = append(object(0, 1), 0, vec![batch(1), claimed(7, 0, 2), batch(2), claimed(8, 4, 1)]);
     let first = log.append(mixed.clone());
-    assert_eq!(
-        first,
-        Outcome::Taken(vec![
-            appended(2),
-            Verdict::Duplicate { base: 0 },
-            appended(3),
-            Verdict::Held,
-        ])
-    );
+    assert_eq!(first, Outcome::Taken(vec![appended(2), Verdict::Duplicate { base: 0 }, appended(3), Verdict::Held,]));
     log.append(append(object(0, 2), 1, vec![batch(9)]));
     assert_eq!(log.append(mixed.clone()), first);
     log.apply(Entry::Release(Release { slot: 0, producer_id: 8, accept_unknown: false }));

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub fn serialize<K: Serialize, V: Serialize, S: Serializer>(map: &BTreeMap<K, Arc<V>>, s: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+    map: &BTreeMap<K, Arc<V>>,
+    s: S,
+) -> Result<S::Ok, S::Error> {
     s.collect_map(map.iter().map(|(key, value)| (key, &**value)))
 }
 

@@ -45,7 +45,8 @@ pub(super) fn assemble(pending: Vec<Pending>) -> Result<Assembled, (layout::Erro
         let header = one.batch.header();
         let first = group.batches.is_empty();
         group.slot = one.slot;
-        group.min_timestamp = if first { header.base_timestamp } else { group.min_timestamp.min(header.base_timestamp) };
+        group.min_timestamp =
+            if first { header.base_timestamp } else { group.min_timestamp.min(header.base_timestamp) };
         group.record_count += one.batch.count() as u32;
         group.batches.push(Batch {
             len: one.batch.bytes().len() as u32,

@@ -97,7 +97,11 @@ mod tests {
             ("a;zone=us-east-1a;c", "us-east-1a", "a;c"),
             // what Kafka Streams, Spring, Flink and Connect append
             ("app,zone=us-east-1a-StreamThread-1-consumer", "us-east-1a", "app-StreamThread-1-consumer"),
-            ("app,zone=us-east-1a-StreamThread-12-restore-consumer", "us-east-1a", "app-StreamThread-12-restore-consumer"),
+            (
+                "app,zone=us-east-1a-StreamThread-12-restore-consumer",
+                "us-east-1a",
+                "app-StreamThread-12-restore-consumer",
+            ),
             ("app,zone=us-east-1a-0", "us-east-1a", "app-0"),
             ("zone=us-east-1b-producer-1", "us-east-1b", "producer-1"),
             ("zone=us-east-1b-enumerator-admin-client", "us-east-1b", "enumerator-admin-client"),
@@ -119,8 +123,19 @@ mod tests {
     #[test]
     fn says_nothing_of_clients_that_name_no_zone_of_ours() {
         let ids = [
-            "", "rdkafka", "zone", "zone=", "zone=us-east-1", "zone=us-east-1abc", "timezone=us-east-1a",
-            "my_zone=us-east-1a", "ZONE=us-east-1a", "zone=old", "zone=é", "é=zone", "automq_az=,x",
+            "",
+            "rdkafka",
+            "zone",
+            "zone=",
+            "zone=us-east-1",
+            "zone=us-east-1abc",
+            "timezone=us-east-1a",
+            "my_zone=us-east-1a",
+            "ZONE=us-east-1a",
+            "zone=old",
+            "zone=é",
+            "é=zone",
+            "automq_az=,x",
         ];
         for client_id in ids {
             assert_eq!(of(client_id, "192.0.2.1"), None, "{client_id}");

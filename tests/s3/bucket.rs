@@ -153,10 +153,7 @@ impl S3 for Bucket {
         }))
     }
 
-    async fn delete_object(
-        &self,
-        request: S3Request<DeleteObjectInput>,
-    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+    async fn delete_object(&self, request: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
         self.check(&request.input.bucket)?;
         self.remove(&request.input.key);
         Ok(S3Response::new(DeleteObjectOutput::default()))

@@ -25,11 +25,7 @@ impl Writer {
         self.write_copies(&mut chunk, &mut moved)
     }
 
-    fn write_copies(
-        &mut self,
-        chunk: &mut Vec<u8>,
-        moved: &mut Vec<(GroupId, Record, u64)>,
-    ) -> io::Result<()> {
+    fn write_copies(&mut self, chunk: &mut Vec<u8>, moved: &mut Vec<(GroupId, Record, u64)>) -> io::Result<()> {
         self.roll_before(chunk.len() as u64)?;
         self.file.append(chunk)?;
         self.unsynced = true;
@@ -37,10 +33,7 @@ impl Writer {
         self.segments.grow(self.sequence, chunk.len() as u64);
         chunk.clear();
         for (group, record, bytes) in moved.drain(..) {
-            let place = Place {
-                sequence: self.sequence,
-                bytes,
-            };
+            let place = Place { sequence: self.sequence, bytes };
             match record {
                 Record::Kept(entry) => self.segments.kept(group, entry.log_id.index, place),
                 Record::Vote(_) => self.segments.vote(group, place),
@@ -59,10 +52,7 @@ impl Writer {
         let file = Bytes::from(self.disk.read(&name)?);
         let damaged = |at: u64| {
             let path = self.disk.path(&name);
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("{} is damaged at byte {at}", path.display()),
-            )
+            io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged at byte {at}", path.display()))
         };
         let SegmentHead::Valid { bytes: mut at, .. } = record::decode_segment_head(&file) else {
             return Err(damaged(0));
@@ -73,17 +63,11 @@ impl Writer {
         let mut commits = HashMap::new();
         loop {
             match record::step(&file, at as usize) {
-                Step::Record {
-                    group,
-                    record,
-                    bytes,
-                } => {
+                Step::Record { group, record, bytes } => {
                     at += bytes;
                     match record {
                         Record::Entry(entry) | Record::Kept(entry)
-                            if self
-                                .segments
-                                .entry_is_in(group, entry.log_id.index, sequence) =>
+                            if self.segments.entry_is_in(group, entry.log_id.index, sequence) =>
                         {
                             entries.insert((group, entry.log_id.index), Record::Kept(entry));
                         }
@@ -103,9 +87,7 @@ impl Writer {
                 Step::Torn | Step::Damaged(_) => return Err(damaged(at)),
             }
         }
-        let entries = entries
-            .into_iter()
-            .map(|((group, _), record)| (group, record));
+        let entries = entries.into_iter().map(|((group, _), record)| (group, record));
         let alive = purges.into_iter().chain(votes).chain(entries);
         // Behind the entries they speak of, as everywhere in the log.
         Ok(alive.chain(commits).collect())

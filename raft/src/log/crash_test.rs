@@ -17,30 +17,17 @@ use crate::types::{Entry, EntryPayload, Payload, TypeConfig, Vote, log_id};
 use crate::{Error, GroupId, Identity};
 
 fn identity() -> Identity {
-    Identity {
-        cluster_id: "test".into(),
-        node_id: 7,
-    }
+    Identity { cluster_id: "test".into(), node_id: 7 }
 }
 
 fn config(segment_bytes: u64) -> LogConfig {
-    LogConfig {
-        identity: identity(),
-        segment_bytes,
-        queue_bytes_max: 1 << 20,
-    }
+    LogConfig { identity: identity(), segment_bytes, queue_bytes_max: 1 << 20 }
 }
 
 fn start(disk: &MemoryDisk, segment_bytes: u64) -> (Log, BTreeMap<GroupId, GroupState>) {
     let recovered = recover(disk, &identity()).expect("an undamaged log");
     let groups = recovered.groups.clone();
-    let log = Log::start(
-        Arc::new(disk.clone()),
-        config(segment_bytes),
-        recovered,
-        Box::new(()),
-    )
-    .expect("room");
+    let log = Log::start(Arc::new(disk.clone()), config(segment_bytes), recovered, Box::new(())).expect("room");
     (log, groups)
 }
 
@@ -49,10 +36,7 @@ fn recovered(disk: &MemoryDisk) -> BTreeMap<GroupId, GroupState> {
 }
 
 fn entry(term: u64, index: u64, payload: &'static [u8]) -> Entry {
-    Entry {
-        log_id: log_id(term, index),
-        payload: EntryPayload::Normal(Payload(Bytes::from_static(payload))),
-    }
+    Entry { log_id: log_id(term, index), payload: EntryPayload::Normal(Payload(Bytes::from_static(payload))) }
 }
 
 fn group(log: &Log, id: GroupId) -> GroupLog {
@@ -65,9 +49,7 @@ async fn a_cut_at_any_byte_keeps_what_was_synced_and_invents_nothing() {
     let (log, _) = start(&disk, 1 << 20);
     let mut one = group(&log, 1);
     one.save_vote(&Vote::new(3, 7)).await.expect("room");
-    one.blocking_append([entry(3, 0, b"a"), entry(3, 1, b"bb")])
-        .await
-        .expect("room");
+    one.blocking_append([entry(3, 0, b"a"), entry(3, 1, b"bb")]).await.expect("room");
     log.close().await;
     let synced = disk.read(&disk.newest()).expect("the segment").len();
     let before = recovered(&disk.crash(|_| 0));
@@ -77,12 +59,8 @@ async fn a_cut_at_any_byte_keeps_what_was_synced_and_invents_nothing() {
     let (log, _) = start(&longer, 1 << 20);
     let mut one = group(&log, 1);
     one.save_vote(&Vote::new(3, 7)).await.expect("room");
-    one.blocking_append([entry(3, 0, b"a"), entry(3, 1, b"bb")])
-        .await
-        .expect("room");
-    one.blocking_append([entry(4, 2, b"\0\0\0"), entry(4, 3, b"")])
-        .await
-        .expect("room");
+    one.blocking_append([entry(3, 0, b"a"), entry(3, 1, b"bb")]).await.expect("room");
+    one.blocking_append([entry(4, 2, b"\0\0\0"), entry(4, 3, b"")]).await.expect("room");
     log.close().await;
     let bytes = longer.read(&longer.newest()).expect("the segment");
 
@@ -97,11 +75,7 @@ async fn a_cut_at_any_byte_keeps_what_was_synced_and_invents_nothing() {
             assert_eq!(after[&1].vote, before[&1].vote);
             assert_eq!(after[&1].entries[..2], before[&1].entries[..]);
             let all = [entry(4, 2, b"\0\0\0"), entry(4, 3, b"")];
-            assert_eq!(
-                after[&1].entries[2..],
-                all[..after[&1].entries.len() - 2],
-                "{kept} bytes and {zeros} zeros"
-            );
+            assert_eq!(after[&1].entries[2..], all[..after[&1].entries.len() - 2], "{kept} bytes and {zeros} zeros");
             assert_eq!(recovered(&cut), after, "a second recovery sees the same");
         }
     }
@@ -113,9 +87,7 @@ async fn a_changed_byte_anywhere_is_refused_with_file_and_position() {
     let (log, _) = start(&disk, 1 << 20);
     let mut one = group(&log, 1);
     one.save_vote(&Vote::new(3, 7)).await.expect("room");
-    one.blocking_append([entry(3, 0, b"payload"), entry(3, 1, b"")])
-        .await
-        .expect("room");
+    one.blocking_append([entry(3, 0, b"payload"), entry(3, 1, b"")]).await.expect("room");
     log.close().await;
     let name = disk.newest();
     let length = disk.read(&name).expect("the segment").len();
@@ -189,17 +161,11 @@ async fn a_missing_segment_is_refused() {
     for nth in 0..3 {
         let (log, groups) = start(&disk, 1 << 20);
         let state = groups.get(&1).cloned().unwrap_or_default();
-        GroupLog::new(1, log.clone(), state)
-            .blocking_append([entry(1, nth, b"x")])
-            .await
-            .expect("room");
+        GroupLog::new(1, log.clone(), state).blocking_append([entry(1, nth, b"x")]).await.expect("room");
         log.close().await;
     }
     disk.remove(&file_name(2)).expect("it exists");
-    assert!(matches!(
-        recover(&disk, &identity()),
-        Err(Error::Damaged { .. })
-    ));
+    assert!(matches!(recover(&disk, &identity()), Err(Error::Damaged { .. })));
 }
 
 #[tokio::test]
@@ -207,14 +173,8 @@ async fn the_log_of_another_node_is_refused() {
     let disk = MemoryDisk::default();
     let (log, _) = start(&disk, 1 << 20);
     log.close().await;
-    let other = Identity {
-        cluster_id: "test".into(),
-        node_id: 8,
-    };
-    assert!(matches!(
-        recover(&disk, &other),
-        Err(Error::WrongIdentity { .. })
-    ));
+    let other = Identity { cluster_id: "test".into(), node_id: 8 };
+    assert!(matches!(recover(&disk, &other), Err(Error::WrongIdentity { .. })));
 }
 
 #[tokio::test]
@@ -222,20 +182,11 @@ async fn a_full_disk_is_an_error_and_poisons_the_log_for_good() {
     let disk = MemoryDisk::default();
     let (log, _) = start(&disk, 1 << 20);
     let mut one = group(&log, 1);
-    one.blocking_append([entry(1, 0, b"kept")])
-        .await
-        .expect("room");
+    one.blocking_append([entry(1, 0, b"kept")]).await.expect("room");
     disk.fill_after(10);
-    assert!(
-        one.blocking_append([entry(1, 1, b"does not fit")])
-            .await
-            .is_err()
-    );
+    assert!(one.blocking_append([entry(1, 1, b"does not fit")]).await.is_err());
     disk.fill_after(1 << 20);
-    assert!(
-        one.save_vote(&Vote::new(2, 7)).await.is_err(),
-        "a failed write is never followed by another"
-    );
+    assert!(one.save_vote(&Vote::new(2, 7)).await.is_err(), "a failed write is never followed by another");
     assert!(log.poisoned().borrow().is_some());
     log.close().await;
     let state = &recovered(&disk.crash(|unsynced| unsynced))[&1];
@@ -250,12 +201,7 @@ async fn a_failed_sync_is_not_retried() {
     let mut one = group(&log, 1);
     disk.fail_syncs();
     assert!(one.save_vote(&Vote::new(2, 7)).await.is_err());
-    assert!(
-        log.poisoned()
-            .borrow()
-            .as_ref()
-            .is_some_and(|why| why.contains("does not sync"))
-    );
+    assert!(log.poisoned().borrow().as_ref().is_some_and(|why| why.contains("does not sync")));
 }
 
 #[tokio::test]
@@ -267,10 +213,7 @@ async fn appends_of_many_groups_share_syncs() {
     for index in 0..20 {
         for group in &mut groups {
             let (done, synced) = TypeConfig::oneshot();
-            group
-                .append([entry(1, index, b"x")], IOFlushed::signal(done))
-                .await
-                .expect("room");
+            group.append([entry(1, index, b"x")], IOFlushed::signal(done)).await.expect("room");
             durable.push(synced);
         }
     }
@@ -288,37 +231,20 @@ async fn a_quiet_group_does_not_pin_old_segments() {
     let disk = MemoryDisk::default();
     let (log, _) = start(&disk, 8_192);
     let mut quiet = group(&log, 1);
-    quiet
-        .save_vote(&Vote::new_committed(1, 7))
-        .await
-        .expect("room");
-    quiet
-        .blocking_append([entry(1, 0, b"quiet"), entry(1, 1, b"group")])
-        .await
-        .expect("room");
+    quiet.save_vote(&Vote::new_committed(1, 7)).await.expect("room");
+    quiet.blocking_append([entry(1, 0, b"quiet"), entry(1, 1, b"group")]).await.expect("room");
     quiet.purge(log_id(1, 0)).await.expect("enqueued");
-    quiet
-        .save_committed(Some(log_id(1, 1)))
-        .await
-        .expect("in memory");
+    quiet.save_committed(Some(log_id(1, 1))).await.expect("in memory");
     quiet.note_committed();
     let mut busy = group(&log, 2);
     for index in 0..2_000 {
-        busy.blocking_append([entry(
-            1,
-            index,
-            b"one hundred bytes of a busy group, more or less, as far as it goes",
-        )])
-        .await
-        .expect("room");
+        busy.blocking_append([entry(1, index, b"one hundred bytes of a busy group, more or less, as far as it goes")])
+            .await
+            .expect("room");
         busy.purge(log_id(1, index)).await.expect("enqueued");
     }
     log.close().await;
-    assert!(
-        disk.total_bytes() < 8 * 8_192,
-        "{} bytes are left",
-        disk.total_bytes()
-    );
+    assert!(disk.total_bytes() < 8 * 8_192, "{} bytes are left", disk.total_bytes());
     let state = &recovered(&disk.crash(|_| 0))[&1];
     assert_eq!(state.entries, [entry(1, 1, b"group")]);
     assert_eq!(state.vote, Some(Vote::new_committed(1, 7)));
@@ -332,20 +258,12 @@ async fn a_removed_group_stays_removed() {
     let disk = MemoryDisk::default();
     let (log, _) = start(&disk, 1 << 20);
     let mut one = group(&log, 1);
-    one.blocking_append([entry(1, 0, b"x")])
-        .await
-        .expect("room");
+    one.blocking_append([entry(1, 0, b"x")]).await.expect("room");
     one.remove().await.expect("room");
-    group(&log, 2)
-        .save_vote(&Vote::new(1, 7))
-        .await
-        .expect("room");
+    group(&log, 2).save_vote(&Vote::new(1, 7)).await.expect("room");
     log.close().await;
     let groups = recovered(&disk.crash(|_| 0));
-    assert_eq!(
-        groups.keys().copied().collect::<BTreeSet<_>>(),
-        BTreeSet::from([2])
-    );
+    assert_eq!(groups.keys().copied().collect::<BTreeSet<_>>(), BTreeSet::from([2]));
 }
 
 /// One step of a random history of one group.
@@ -405,11 +323,7 @@ proptest! {
 
 async fn step_both(log: &mut GroupLog, model: &mut GroupState, act: Act, term: u64) {
     let next = |model: &GroupState| {
-        let last = model
-            .entries
-            .last()
-            .map(|entry| entry.log_id)
-            .or(model.purged);
+        let last = model.entries.last().map(|entry| entry.log_id).or(model.purged);
         last.map_or(0, |id| id.index + 1)
     };
     match act {
@@ -428,11 +342,7 @@ async fn step_both(log: &mut GroupLog, model: &mut GroupState, act: Act, term: u
                 .partition_point(|entry| entry.log_id.index < committed)
                 .max(model.entries.len().saturating_sub(count.into()));
             model.entries.truncate(keep);
-            let after = model
-                .entries
-                .last()
-                .map(|entry| entry.log_id)
-                .or(model.purged);
+            let after = model.entries.last().map(|entry| entry.log_id).or(model.purged);
             log.truncate_after(after).await.expect("enqueued");
             let new = entry(term, next(model), b"another");
             model.entries.push(new.clone());
@@ -453,9 +363,7 @@ async fn step_both(log: &mut GroupLog, model: &mut GroupState, act: Act, term: u
         Act::Commit => {
             if let Some(last) = model.entries.last() {
                 model.committed = Some(last.log_id);
-                log.save_committed(model.committed)
-                    .await
-                    .expect("in memory");
+                log.save_committed(model.committed).await.expect("in memory");
                 log.note_committed();
             }
         }

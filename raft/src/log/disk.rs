@@ -33,17 +33,13 @@ pub(crate) struct FileDisk {
 impl FileDisk {
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
-        Ok(FileDisk {
-            dir: dir.to_owned(),
-        })
+        Ok(FileDisk { dir: dir.to_owned() })
     }
 }
 
 impl Disk for FileDisk {
     fn list(&self) -> io::Result<Vec<String>> {
-        fs::read_dir(&self.dir)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
+        fs::read_dir(&self.dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {

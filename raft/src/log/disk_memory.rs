@@ -35,17 +35,11 @@ impl MemoryDisk {
         for (name, before) in &state.durable {
             let mut file = state.files.get(name).unwrap_or(before).clone();
             let unsynced = file.content.len() - file.synced;
-            file.content
-                .truncate(file.synced + keep(unsynced).min(unsynced));
+            file.content.truncate(file.synced + keep(unsynced).min(unsynced));
             file.synced = file.content.len();
             files.insert(name.clone(), file);
         }
-        MemoryDisk(Arc::new(Mutex::new(DiskState {
-            durable: files.clone(),
-            files,
-            room: None,
-            syncs_fail: false,
-        })))
+        MemoryDisk(Arc::new(Mutex::new(DiskState { durable: files.clone(), files, room: None, syncs_fail: false })))
     }
 
     pub(crate) fn fill_after(&self, bytes: usize) {
@@ -57,24 +51,11 @@ impl MemoryDisk {
     }
 
     pub(crate) fn total_bytes(&self) -> usize {
-        self.0
-            .lock()
-            .unwrap()
-            .files
-            .values()
-            .map(|file| file.content.len())
-            .sum()
+        self.0.lock().unwrap().files.values().map(|file| file.content.len()).sum()
     }
 
     pub(crate) fn newest(&self) -> String {
-        self.0
-            .lock()
-            .unwrap()
-            .files
-            .keys()
-            .next_back()
-            .expect("a log has a segment")
-            .clone()
+        self.0.lock().unwrap().files.keys().next_back().expect("a log has a segment").clone()
     }
 
     pub(crate) fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {
@@ -97,25 +78,12 @@ impl Disk for MemoryDisk {
     }
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        self.0
-            .lock()
-            .unwrap()
-            .files
-            .get(name)
-            .map(|file| file.content.clone())
-            .ok_or_else(missing)
+        self.0.lock().unwrap().files.get(name).map(|file| file.content.clone()).ok_or_else(missing)
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.0
-            .lock()
-            .unwrap()
-            .files
-            .insert(name.to_owned(), FileState::default());
-        Ok(Box::new(MemoryFile {
-            disk: self.clone(),
-            name: name.to_owned(),
-        }))
+        self.0.lock().unwrap().files.insert(name.to_owned(), FileState::default());
+        Ok(Box::new(MemoryFile { disk: self.clone(), name: name.to_owned() }))
     }
 
     fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
@@ -127,13 +95,7 @@ impl Disk for MemoryDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.0
-            .lock()
-            .unwrap()
-            .files
-            .remove(name)
-            .map(drop)
-            .ok_or_else(missing)
+        self.0.lock().unwrap().files.remove(name).map(drop).ok_or_else(missing)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -161,11 +123,7 @@ impl DiskFile for MemoryFile {
         }
         let file = state.files.get_mut(&self.name).ok_or_else(missing)?;
         file.content.extend_from_slice(&bytes[..written]);
-        if written < bytes.len() {
-            Err(io::ErrorKind::StorageFull.into())
-        } else {
-            Ok(())
-        }
+        if written < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     fn sync(&mut self) -> io::Result<()> {

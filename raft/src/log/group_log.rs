@@ -51,12 +51,7 @@ impl GroupLog {
             noted: recovered.committed,
             entries,
         };
-        GroupLog {
-            group,
-            log,
-            state: Arc::new(Mutex::new(state)),
-            appended_bytes: Arc::new(AtomicU64::new(appended)),
-        }
+        GroupLog { group, log, state: Arc::new(Mutex::new(state)), appended_bytes: Arc::new(AtomicU64::new(appended)) }
     }
 
     pub(crate) fn appended_bytes(&self) -> u64 {
@@ -72,12 +67,7 @@ impl GroupLog {
             bytes += payload_bytes(entry);
             bytes > bytes_max
         };
-        state
-            .entries
-            .range(..behind)
-            .rev()
-            .find(over)
-            .map(|entry| entry.log_id.index)
+        state.entries.range(..behind).rev().find(over).map(|entry| entry.log_id.index)
     }
 
     pub(crate) fn purged(&self) -> Option<LogId> {
@@ -89,25 +79,13 @@ impl GroupLog {
         let mut encoded = Vec::new();
         let commit_bytes = self.state().encode_commit(self.group, &mut encoded);
         if commit_bytes.is_some() {
-            self.log.submit_now(Op {
-                group: self.group,
-                change: Change::Note,
-                commit_bytes,
-                encoded,
-                done: None,
-            });
+            self.log.submit_now(Op { group: self.group, change: Change::Note, commit_bytes, encoded, done: None });
         }
     }
 
     /// Forgets the group on disk.
     pub(crate) async fn remove(&self) -> io::Result<()> {
-        *self.state() = State {
-            vote: None,
-            purged: None,
-            committed: None,
-            noted: None,
-            entries: VecDeque::new(),
-        };
+        *self.state() = State { vote: None, purged: None, committed: None, noted: None, entries: VecDeque::new() };
         self.write_and_wait(Change::Remove, Record::Remove).await
     }
 
@@ -117,18 +95,8 @@ impl GroupLog {
         let (done, durable) = oneshot::channel();
         // The caller may be gone; the record is durable all the same.
         let done = Box::new(move |result| drop(done.send(result)));
-        self.log
-            .submit(Op {
-                group: self.group,
-                change,
-                commit_bytes: None,
-                encoded,
-                done: Some(done),
-            })
-            .await;
-        durable
-            .await
-            .map_err(|_| io::Error::other("log writer is gone"))?
+        self.log.submit(Op { group: self.group, change, commit_bytes: None, encoded, done: Some(done) }).await;
+        durable.await.map_err(|_| io::Error::other("log writer is gone"))?
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -139,18 +107,13 @@ impl GroupLog {
 
 impl State {
     fn last(&self) -> Option<LogId> {
-        self.entries
-            .back()
-            .map(|entry| entry.log_id)
-            .or(self.purged)
+        self.entries.back().map(|entry| entry.log_id).or(self.purged)
     }
 
     /// Position in `entries` of the first entry at or behind `index`.
     fn offset(&self, index: u64) -> usize {
         let first = self.entries.front().map_or(0, |entry| entry.log_id.index);
-        usize::try_from(index.saturating_sub(first))
-            .unwrap_or(usize::MAX)
-            .min(self.entries.len())
+        usize::try_from(index.saturating_sub(first)).unwrap_or(usize::MAX).min(self.entries.len())
     }
 
     /// Commits ride along with appends: they need no sync of their own.
@@ -190,12 +153,7 @@ impl RaftLogReader<TypeConfig> for GroupLog {
             bytes += payload_bytes(entry) + 1;
             first || bytes <= READ_BYTES_MAX
         };
-        Ok(state
-            .entries
-            .range(start..end)
-            .take_while(within)
-            .cloned()
-            .collect())
+        Ok(state.entries.range(start..end).take_while(within).cloned().collect())
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
@@ -208,10 +166,7 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
 
     async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
         let state = self.state();
-        Ok(LogState {
-            last_purged_log_id: state.purged,
-            last_log_id: state.last(),
-        })
+        Ok(LogState { last_purged_log_id: state.purged, last_log_id: state.last() })
     }
 
     async fn get_log_reader(&mut self) -> Self {
@@ -251,8 +206,7 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
                 }
                 let keep = state.offset(index);
                 state.entries.truncate(keep);
-                self.appended_bytes
-                    .fetch_add(payload_bytes(&entry), Ordering::Relaxed);
+                self.appended_bytes.fetch_add(payload_bytes(&entry), Ordering::Relaxed);
                 let record = Record::Entry(entry);
                 places.push((index, record.encode(self.group, &mut encoded)));
                 if let Record::Entry(entry) = record {
@@ -263,13 +217,7 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
         };
         let done = Box::new(move |result| callback.io_completed(result));
         self.log
-            .submit(Op {
-                group: self.group,
-                change: Change::Entries(places),
-                commit_bytes,
-                encoded,
-                done: Some(done),
-            })
+            .submit(Op { group: self.group, change: Change::Entries(places), commit_bytes, encoded, done: Some(done) })
             .await;
         Ok(())
     }

@@ -62,8 +62,7 @@ impl Record {
         }
         let body = start + HEAD_BYTES..out.len();
         let body_crc = crc32fast::hash(&out[body.clone()]);
-        let body_bytes = u32::try_from(body.len())
-            .expect("bodies are bounded far below 4 GiB by the configuration");
+        let body_bytes = u32::try_from(body.len()).expect("bodies are bounded far below 4 GiB by the configuration");
         out[start..start + 4].copy_from_slice(&body_bytes.to_le_bytes());
         out[start + 4..start + 8].copy_from_slice(&group.to_le_bytes());
         out[start + 8..start + 12].copy_from_slice(&body_crc.to_le_bytes());
@@ -102,10 +101,7 @@ pub(crate) fn encode_segment_head(sequence: u64, identity: &Identity) -> Vec<u8>
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&sequence.to_le_bytes());
     out.extend_from_slice(&identity.node_id.to_le_bytes());
-    out.push(
-        u8::try_from(identity.cluster_id.len())
-            .expect("a cluster id is checked to be at most 255 bytes"),
-    );
+    out.push(u8::try_from(identity.cluster_id.len()).expect("a cluster id is checked to be at most 255 bytes"));
     out.extend_from_slice(identity.cluster_id.as_bytes());
     let crc = crc32fast::hash(&out);
     out.extend_from_slice(&crc.to_le_bytes());
@@ -116,11 +112,7 @@ pub(crate) fn encode_segment_head(sequence: u64, identity: &Identity) -> Vec<u8>
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// A record and the number of bytes it takes.
-    Record {
-        group: GroupId,
-        record: Record,
-        bytes: u64,
-    },
+    Record { group: GroupId, record: Record, bytes: u64 },
     /// The file ends here, exactly.
     End,
     /// Here begins what a crash left: a part of a record, or zeros.
@@ -131,12 +123,7 @@ pub(crate) enum Step {
 
 /// The head of a segment file.
 pub(crate) enum SegmentHead {
-    Valid {
-        sequence: u64,
-        node_id: NodeId,
-        cluster_id: String,
-        bytes: u64,
-    },
+    Valid { sequence: u64, node_id: NodeId, cluster_id: String, bytes: u64 },
     Torn,
     Damaged(&'static str),
 }
@@ -159,22 +146,13 @@ pub(crate) fn decode_segment_head(file: &[u8]) -> SegmentHead {
     };
     if crc != crc32fast::hash(&file[..crc_at]).to_le_bytes() {
         let torn = file[crc_at..].iter().all(|byte| *byte == 0);
-        return if torn {
-            SegmentHead::Torn
-        } else {
-            SegmentHead::Damaged("wrong checksum of the segment head")
-        };
+        return if torn { SegmentHead::Torn } else { SegmentHead::Damaged("wrong checksum of the segment head") };
     }
     let Ok(cluster_id) = String::from_utf8(file[fixed..crc_at].to_vec()) else {
         return SegmentHead::Damaged("cluster id is not text");
     };
     let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
-    SegmentHead::Valid {
-        sequence: number(6),
-        node_id: number(14),
-        cluster_id,
-        bytes: crc_at as u64 + 4,
-    }
+    SegmentHead::Valid { sequence: number(6), node_id: number(14), cluster_id, bytes: crc_at as u64 + 4 }
 }
 
 /// Reads the record at `at`.
@@ -190,11 +168,7 @@ pub(crate) fn step(file: &Bytes, at: usize) -> Step {
     let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("four bytes"));
     let kind = rest[16];
     if number(12) != head_crc(&rest[..12], kind) || kind == 0 {
-        return if zeros_from(HEAD_BYTES - 1) {
-            Step::Torn
-        } else {
-            Step::Damaged("wrong checksum of a record head")
-        };
+        return if zeros_from(HEAD_BYTES - 1) { Step::Torn } else { Step::Damaged("wrong checksum of a record head") };
     }
     let body_bytes = number(0) as usize;
     let Some(end_mark) = rest.get(HEAD_BYTES + body_bytes) else {
@@ -202,22 +176,14 @@ pub(crate) fn step(file: &Bytes, at: usize) -> Step {
     };
     if *end_mark != END_MARK {
         let torn = zeros_from(HEAD_BYTES + body_bytes);
-        return if torn {
-            Step::Torn
-        } else {
-            Step::Damaged("wrong end mark of a record")
-        };
+        return if torn { Step::Torn } else { Step::Damaged("wrong end mark of a record") };
     }
     let body = file.slice(at + HEAD_BYTES..at + HEAD_BYTES + body_bytes);
     if number(8) != crc32fast::hash(&body) {
         return Step::Damaged("wrong checksum of a record");
     }
     match Record::decode(kind, body) {
-        Ok(record) => Step::Record {
-            group: number(4),
-            record,
-            bytes: OVERHEAD_BYTES + body_bytes as u64,
-        },
+        Ok(record) => Step::Record { group: number(4), record, bytes: OVERHEAD_BYTES + body_bytes as u64 },
         Err(_) => Step::Damaged("malformed record with a right checksum"),
     }
 }

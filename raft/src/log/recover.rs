@@ -56,39 +56,23 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
     let mut next_sequence = sequences.last().map_or(1, |sequence| sequence + 1);
     for (nth, sequence) in sequences.iter().copied().enumerate() {
         let name = file_name(sequence);
-        let damaged = |position: u64, why: &str| Error::Damaged {
-            file: disk.path(&name),
-            position,
-            why: why.to_owned(),
-        };
+        let damaged =
+            |position: u64, why: &str| Error::Damaged { file: disk.path(&name), position, why: why.to_owned() };
         let last = nth + 1 == sequences.len();
         if nth > 0 && sequences[nth - 1] + 1 != sequence {
             return Err(damaged(0, "the segment before this one is missing"));
         }
-        let file = Bytes::from(
-            disk.read(&name)
-                .map_err(Error::io(format!("reading {}", disk.path(&name).display())))?,
-        );
+        let file = Bytes::from(disk.read(&name).map_err(Error::io(format!("reading {}", disk.path(&name).display())))?);
         let mut at = match record::decode_segment_head(&file) {
-            SegmentHead::Valid {
-                sequence: inside,
-                node_id,
-                cluster_id,
-                bytes,
-            } => {
+            SegmentHead::Valid { sequence: inside, node_id, cluster_id, bytes } => {
                 check_identity(disk, identity, node_id, cluster_id)?;
                 if inside != sequence {
-                    return Err(damaged(
-                        6,
-                        "the segment carries another sequence number than its name",
-                    ));
+                    return Err(damaged(6, "the segment carries another sequence number than its name"));
                 }
                 bytes
             }
             // The head is synced before anything follows it.
-            SegmentHead::Torn
-                if last && file.len() <= record::encode_segment_head(sequence, identity).len() =>
-            {
+            SegmentHead::Torn if last && file.len() <= record::encode_segment_head(sequence, identity).len() => {
                 cut = Cut::Remove(sequence);
                 next_sequence = sequence;
                 continue;
@@ -99,11 +83,7 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
         segments.open(sequence, 0);
         loop {
             match record::step(&file, at as usize) {
-                Step::Record {
-                    group,
-                    record,
-                    bytes,
-                } => {
+                Step::Record { group, record, bytes } => {
                     let place = Place { sequence, bytes };
                     replay(&mut groups, group, record, place).map_err(|why| damaged(at, why))?;
                     at += bytes;
@@ -111,10 +91,7 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
                 Step::End => break,
                 Step::Torn if last => break,
                 Step::Torn => {
-                    return Err(damaged(
-                        at,
-                        "a closed segment ends in the middle of a record",
-                    ));
+                    return Err(damaged(at, "a closed segment ends in the middle of a record"));
                 }
                 Step::Damaged(why) if last => {
                     return Err(damaged(at, &format!("{why}; {MAY_BE_UNSYNCED}")));
@@ -133,20 +110,13 @@ pub(crate) fn recover(disk: &dyn Disk, identity: &Identity) -> Result<Recovered,
 }
 
 pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u64>, Error> {
-    let names = disk
-        .list()
-        .map_err(Error::io(format!("listing {}", disk.path("").display())))?;
+    let names = disk.list().map_err(Error::io(format!("listing {}", disk.path("").display())))?;
     let mut sequences: Vec<u64> = names.iter().filter_map(|name| sequence_of(name)).collect();
     sequences.sort_unstable();
     Ok(sequences)
 }
 
-fn check_identity(
-    disk: &dyn Disk,
-    wanted: &Identity,
-    node_id: u64,
-    cluster_id: String,
-) -> Result<(), Error> {
+fn check_identity(disk: &dyn Disk, wanted: &Identity, node_id: u64, cluster_id: String) -> Result<(), Error> {
     if node_id == wanted.node_id && cluster_id == wanted.cluster_id {
         return Ok(());
     }
@@ -176,11 +146,7 @@ fn replay(
         }
         Record::Kept(entry) => {
             let index = entry.log_id.index;
-            if state
-                .entries
-                .get(&index)
-                .is_some_and(|(old, _)| old.log_id != entry.log_id)
-            {
+            if state.entries.get(&index).is_some_and(|(old, _)| old.log_id != entry.log_id) {
                 return Err("a copied entry differs from the one it copies");
             }
             state.entries.insert(index, (entry, place));
@@ -239,11 +205,7 @@ fn finish(
         };
         groups.insert(group, state);
     }
-    Ok(Recovered {
-        groups,
-        segments,
-        next_sequence,
-    })
+    Ok(Recovered { groups, segments, next_sequence })
 }
 
 /// What is left to do on disk once everything was read without objection.

@@ -11,11 +11,7 @@ pub(crate) fn file_name(sequence: u64) -> String {
 
 pub(super) fn sequence_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
-    if digits.len() == 16 {
-        u64::from_str_radix(digits, 16).ok()
-    } else {
-        None
-    }
+    if digits.len() == 16 { u64::from_str_radix(digits, 16).ok() } else { None }
 }
 
 /// Where one living record is.
@@ -50,13 +46,7 @@ pub(super) struct Segments {
 
 impl Segments {
     pub(super) fn open(&mut self, sequence: u64, bytes: u64) {
-        self.segments.insert(
-            sequence,
-            Segment {
-                bytes,
-                ..Segment::default()
-            },
-        );
+        self.segments.insert(sequence, Segment { bytes, ..Segment::default() });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -68,9 +58,7 @@ impl Segments {
     }
 
     pub(super) fn bytes_of(&self, sequence: u64) -> u64 {
-        self.segments
-            .get(&sequence)
-            .map_or(0, |segment| segment.bytes)
+        self.segments.get(&sequence).map_or(0, |segment| segment.bytes)
     }
 
     pub(super) fn entry(&mut self, group: GroupId, index: u64, place: Place) {
@@ -85,11 +73,7 @@ impl Segments {
 
     /// An entry moves to another place; it must be alive.
     pub(super) fn kept(&mut self, group: GroupId, index: u64, place: Place) {
-        let Some(slot) = self
-            .groups
-            .get_mut(&group)
-            .and_then(|alive| alive.slot(index))
-        else {
+        let Some(slot) = self.groups.get_mut(&group).and_then(|alive| alive.slot(index)) else {
             return;
         };
         let old = std::mem::replace(slot, place);
@@ -113,21 +97,14 @@ impl Segments {
             return;
         };
         let keep = usize::try_from(index.saturating_sub(alive.first_index)).unwrap_or(usize::MAX);
-        let dead: Vec<Place> = alive
-            .entries
-            .drain(keep.min(alive.entries.len())..)
-            .collect();
+        let dead: Vec<Place> = alive.entries.drain(keep.min(alive.entries.len())..).collect();
         dead.into_iter().for_each(|place| self.died(place));
     }
 
     pub(super) fn purge(&mut self, group: GroupId, upto: u64, place: Place) {
         let alive = self.groups.entry(group).or_default();
-        let drop =
-            usize::try_from((upto + 1).saturating_sub(alive.first_index)).unwrap_or(usize::MAX);
-        let dead: Vec<Place> = alive
-            .entries
-            .drain(..drop.min(alive.entries.len()))
-            .collect();
+        let drop = usize::try_from((upto + 1).saturating_sub(alive.first_index)).unwrap_or(usize::MAX);
+        let dead: Vec<Place> = alive.entries.drain(..drop.min(alive.entries.len())).collect();
         alive.first_index = alive.first_index.max(upto + 1);
         let old = alive.purge.replace(place);
         dead.into_iter().for_each(|place| self.died(place));
@@ -158,11 +135,7 @@ impl Segments {
     pub(super) fn worth_copying(&self, segment_bytes: u64) -> Option<u64> {
         let (sequence, _) = self.segments.first_key_value()?;
         let total: u64 = self.segments.values().map(|segment| segment.bytes).sum();
-        let alive: u64 = self
-            .segments
-            .values()
-            .map(|segment| segment.alive_bytes)
-            .sum();
+        let alive: u64 = self.segments.values().map(|segment| segment.alive_bytes).sum();
         (self.segments.len() > 2 && total > 2 * alive + 2 * segment_bytes).then_some(*sequence)
     }
 
@@ -177,31 +150,19 @@ impl Segments {
         let Some(at) = index.checked_sub(alive.first_index) else {
             return false;
         };
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| alive.entries.get(at))
-            .is_some_and(|place| place.sequence == sequence)
+        usize::try_from(at).ok().and_then(|at| alive.entries.get(at)).is_some_and(|place| place.sequence == sequence)
     }
 
     pub(super) fn vote_is_in(&self, group: GroupId, sequence: u64) -> bool {
-        self.groups
-            .get(&group)
-            .and_then(|alive| alive.vote)
-            .is_some_and(|place| place.sequence == sequence)
+        self.groups.get(&group).and_then(|alive| alive.vote).is_some_and(|place| place.sequence == sequence)
     }
 
     pub(super) fn purge_is_in(&self, group: GroupId, sequence: u64) -> bool {
-        self.groups
-            .get(&group)
-            .and_then(|alive| alive.purge)
-            .is_some_and(|place| place.sequence == sequence)
+        self.groups.get(&group).and_then(|alive| alive.purge).is_some_and(|place| place.sequence == sequence)
     }
 
     pub(super) fn committed_is_in(&self, group: GroupId, sequence: u64) -> bool {
-        self.groups
-            .get(&group)
-            .and_then(|alive| alive.committed)
-            .is_some_and(|place| place.sequence == sequence)
+        self.groups.get(&group).and_then(|alive| alive.committed).is_some_and(|place| place.sequence == sequence)
     }
 
     fn replaced(&mut self, old: Option<Place>, new: Place) {

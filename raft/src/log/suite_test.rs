@@ -34,13 +34,8 @@ impl StateMachine for Counter {
     }
 
     fn restore(&self, _at: LogPosition, snapshot: Bytes) -> Result<(), Corrupt> {
-        let count = std::str::from_utf8(&snapshot)
-            .ok()
-            .and_then(|text| text.parse().ok());
-        self.0.store(
-            count.ok_or_else(|| Corrupt("not a count".into()))?,
-            Ordering::Relaxed,
-        );
+        let count = std::str::from_utf8(&snapshot).ok().and_then(|text| text.parse().ok());
+        self.0.store(count.ok_or_else(|| Corrupt("not a count".into()))?, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -50,17 +45,10 @@ struct Builder;
 impl StoreBuilder<TypeConfig, GroupLog, Applier, TempDir> for Builder {
     async fn build(&self) -> Result<(TempDir, GroupLog, Applier), StorageError<TypeConfig>> {
         let dir = tempfile::tempdir().expect("a directory");
-        let identity = Identity {
-            cluster_id: "suite".into(),
-            node_id: 1,
-        };
+        let identity = Identity { cluster_id: "suite".into(), node_id: 1 };
         let disk = FileDisk::open(&dir.path().join("log")).expect("a directory");
         let recovered = recover(&disk, &identity).expect("an empty directory");
-        let config = LogConfig {
-            identity,
-            segment_bytes: 1 << 20,
-            queue_bytes_max: 1 << 20,
-        };
+        let config = LogConfig { identity, segment_bytes: 1 << 20, queue_bytes_max: 1 << 20 };
         let log = Log::start(Arc::new(disk), config, recovered, Box::new(())).expect("room");
         let snapshots = SnapshotDir::open(&dir.path().join("snapshots")).expect("a directory");
         let (progress, _) = watch::channel(LogPosition::default());

@@ -89,8 +89,7 @@ impl Log {
         let mut segments = recovered.segments;
         let sequence = recovered.next_sequence;
         let what = format!("creating {}", disk.path(&file_name(sequence)).display());
-        let file =
-            create(&*disk, &config.identity, sequence, &mut segments).map_err(Error::io(what))?;
+        let file = create(&*disk, &config.identity, sequence, &mut segments).map_err(Error::io(what))?;
         let writer = Writer {
             disk,
             config,
@@ -108,17 +107,8 @@ impl Log {
             // Whoever waits for the end may open the directory again at once.
             drop(closed);
         };
-        thread::Builder::new()
-            .name("raft-log".into())
-            .spawn(run)
-            .map_err(Error::io("starting the log writer"))?;
-        Ok(Log {
-            queue,
-            permits,
-            queue_bytes_max,
-            poisoned,
-            stats,
-        })
+        thread::Builder::new().name("raft-log".into()).spawn(run).map_err(Error::io("starting the log writer"))?;
+        Ok(Log { queue, permits, queue_bytes_max, poisoned, stats })
     }
 
     /// Waits for room in the queue, then enqueues.
@@ -137,9 +127,7 @@ impl Log {
     }
 
     fn send(&self, op: Op, permits: u32) {
-        if let Err(mpsc::SendError(Message::Op { op, .. })) =
-            self.queue.send(Message::Op { op, permits })
-        {
+        if let Err(mpsc::SendError(Message::Op { op, .. })) = self.queue.send(Message::Op { op, permits }) {
             refuse(op, &io::Error::other("log is closed"));
         }
     }
@@ -265,17 +253,13 @@ impl Writer {
             [op] => self.file.append(&op.encoded)?,
             _ => {
                 let mut joined = Vec::with_capacity(bytes);
-                batch
-                    .iter()
-                    .for_each(|op| joined.extend_from_slice(&op.encoded));
+                batch.iter().for_each(|op| joined.extend_from_slice(&op.encoded));
                 self.file.append(&joined)?;
             }
         }
         self.unsynced = true;
         self.segments.grow(self.sequence, bytes as u64);
-        self.stats
-            .operations
-            .fetch_add(batch.len() as u64, Ordering::Relaxed);
+        self.stats.operations.fetch_add(batch.len() as u64, Ordering::Relaxed);
         if batch.iter().any(|op| op.done.is_some()) {
             self.sync()?;
         }
@@ -296,38 +280,21 @@ impl Writer {
     /// that is not the last is whole.
     pub(super) fn roll_before(&mut self, bytes: u64) -> io::Result<()> {
         let now = self.segments.bytes_of(self.sequence);
-        if now + bytes <= self.config.segment_bytes
-            || now <= record::OVERHEAD_BYTES + SMALLEST_SEGMENT_BYTES
-        {
+        if now + bytes <= self.config.segment_bytes || now <= record::OVERHEAD_BYTES + SMALLEST_SEGMENT_BYTES {
             return Ok(());
         }
         self.sync()?;
-        self.file = create(
-            &*self.disk,
-            &self.config.identity,
-            self.sequence + 1,
-            &mut self.segments,
-        )?;
+        self.file = create(&*self.disk, &self.config.identity, self.sequence + 1, &mut self.segments)?;
         self.sequence += 1;
         Ok(())
     }
 
     fn account(&mut self, op: &Op) {
-        let place = Place {
-            sequence: self.sequence,
-            bytes: op.encoded.len() as u64,
-        };
+        let place = Place { sequence: self.sequence, bytes: op.encoded.len() as u64 };
         match &op.change {
             Change::Entries(entries) => {
                 for (index, bytes) in entries {
-                    self.segments.entry(
-                        op.group,
-                        *index,
-                        Place {
-                            bytes: *bytes,
-                            ..place
-                        },
-                    );
+                    self.segments.entry(op.group, *index, Place { bytes: *bytes, ..place });
                 }
             }
             Change::Vote => self.segments.vote(op.group, place),

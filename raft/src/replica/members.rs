@@ -15,56 +15,34 @@ impl Replica {
     pub(crate) async fn initialize(&self, voters: BTreeSet<NodeId>) -> Result<(), Error> {
         match self.parts.raft.initialize(voters).await {
             Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
-            Err(RaftError::APIError(why @ InitializeError::NotInMembers(_))) => {
-                Err(Error::Refused(why.to_string()))
-            }
+            Err(RaftError::APIError(why @ InitializeError::NotInMembers(_))) => Err(Error::Refused(why.to_string())),
             Err(RaftError::Fatal(why)) => Err(self.fatal(&why)),
         }
     }
 
-    pub(crate) async fn change(
-        &self,
-        members: ChangeMembers<NodeId, EmptyNode>,
-        retain: bool,
-    ) -> Result<(), Error> {
+    pub(crate) async fn change(&self, members: ChangeMembers<NodeId, EmptyNode>, retain: bool) -> Result<(), Error> {
         let change = self.parts.raft.change_membership(members, retain);
         match timeout(CHANGE_TIMEOUT, change).await {
-            Err(_) => Err(Error::Timeout(
-                "a membership change is not committed; it may still be".into(),
-            )),
+            Err(_) => Err(Error::Timeout("a membership change is not committed; it may still be".into())),
             Ok(result) => self.changed(result.map(|_| ())),
         }
     }
 
     pub(crate) async fn add_learner(&self, node: NodeId) -> Result<(), Error> {
-        match timeout(
-            CHANGE_TIMEOUT,
-            self.parts.raft.add_learner(node, EmptyNode {}, false),
-        )
-        .await
-        {
-            Err(_) => Err(Error::Timeout(
-                "a learner is not committed; it may still be".into(),
-            )),
+        match timeout(CHANGE_TIMEOUT, self.parts.raft.add_learner(node, EmptyNode {}, false)).await {
+            Err(_) => Err(Error::Timeout("a learner is not committed; it may still be".into())),
             Ok(result) => self.changed(result.map(|_| ())),
         }
     }
 
-    fn changed(
-        &self,
-        result: Result<(), RaftError<TypeConfig, ClientWriteError<TypeConfig>>>,
-    ) -> Result<(), Error> {
+    fn changed(&self, result: Result<(), RaftError<TypeConfig, ClientWriteError<TypeConfig>>>) -> Result<(), Error> {
         match result {
             Ok(()) => Ok(()),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
-                Err(Error::NotLeader {
-                    leader: to.leader_id,
-                })
+                Err(Error::NotLeader { leader: to.leader_id })
             }
             Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(_))) => {
-                Err(Error::Timeout(
-                    "leadership ended before the change was committed; it may still be".into(),
-                ))
+                Err(Error::Timeout("leadership ended before the change was committed; it may still be".into()))
             }
             Err(RaftError::APIError(why)) => Err(Error::Refused(why.to_string())),
             Err(RaftError::Fatal(why)) => Err(self.fatal(&why)),
@@ -75,9 +53,7 @@ impl Replica {
     pub(crate) async fn transfer_leader(&self, to: NodeId) -> Result<(), Error> {
         let leadership = *self.leadership.borrow();
         if leadership.leader != Some(self.parts.node) {
-            return Err(Error::NotLeader {
-                leader: leadership.leader,
-            });
+            return Err(Error::NotLeader { leader: leadership.leader });
         }
         if to == self.parts.node {
             return Ok(());
@@ -87,12 +63,8 @@ impl Replica {
         }
         let patience = self.parts.config.election_max * 2;
         let equal = |metrics: &RaftMetrics<TypeConfig>| {
-            let matched = metrics
-                .replication
-                .as_ref()
-                .and_then(|progress| progress.get(&to).copied().flatten());
-            metrics.state != ServerState::Leader
-                || matched.map(|id| id.index) == metrics.last_log_index
+            let matched = metrics.replication.as_ref().and_then(|progress| progress.get(&to).copied().flatten());
+            metrics.state != ServerState::Leader || matched.map(|id| id.index) == metrics.last_log_index
         };
         let mut metrics = self.parts.raft.metrics();
         match timeout(patience, metrics.wait_until(equal)).await {
@@ -100,15 +72,9 @@ impl Replica {
             Ok(Err(_)) => return Err(Error::Stopped("replica is gone".into())),
             Err(_) => return Err(Error::Refused(format!("the log of node {to} is not equal"))),
         }
-        self.parts
-            .raft
-            .trigger()
-            .transfer_leader(to)
-            .await
-            .map_err(|why| self.fatal(&why))?;
+        self.parts.raft.trigger().transfer_leader(to).await.map_err(|why| self.fatal(&why))?;
         let mut leading = self.leadership.subscribe();
-        let handed_over =
-            leading.wait_for(|now| now.term > leadership.term && now.leader.is_some());
+        let handed_over = leading.wait_for(|now| now.term > leadership.term && now.leader.is_some());
         match timeout(patience * 2, handed_over).await {
             Ok(Ok(now)) if now.leader == Some(to) => Ok(()),
             Ok(Ok(now)) => Err(Error::Refused(format!("node {:?} won instead", now.leader))),
@@ -125,10 +91,7 @@ impl Replica {
         }
         let heard = self.heard_within(self.parts.config.election_max);
         let progress = metrics.replication?;
-        let voters = metrics
-            .membership_config
-            .voter_ids()
-            .filter(|node| *node != self.parts.node);
+        let voters = metrics.membership_config.voter_ids().filter(|node| *node != self.parts.node);
         voters
             .filter(|node| heard.get(node) == Some(&true))
             .max_by_key(|node| progress.get(node).copied().flatten().map(|id| id.index))

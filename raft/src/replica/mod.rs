@@ -74,8 +74,7 @@ impl Replica {
             tasks: Mutex::default(),
         });
         let watching = tokio::spawn(watch_group(replica.clone(), log_poisoned)).abort_handle();
-        let scheduling =
-            tokio::spawn(snapshots::schedule_snapshots(replica.clone())).abort_handle();
+        let scheduling = tokio::spawn(snapshots::schedule_snapshots(replica.clone())).abort_handle();
         *lock(&replica.tasks) = vec![watching, scheduling];
         replica
     }
@@ -134,17 +133,10 @@ impl Replica {
     }
 
     pub(crate) async fn forget(&self) -> Result<(), Error> {
-        self.parts
-            .log
-            .remove()
-            .await
-            .map_err(Error::io("removing a group from the log"))?;
+        self.parts.log.remove().await.map_err(Error::io("removing a group from the log"))?;
         let (dir, group) = (self.parts.dir.clone(), self.parts.group);
         let removed = tokio::task::spawn_blocking(move || dir.remove_group(group)).await;
-        removed
-            .map_err(std::io::Error::other)
-            .flatten()
-            .map_err(Error::io("removing snapshots"))
+        removed.map_err(std::io::Error::other).flatten().map_err(Error::io("removing snapshots"))
     }
 
     fn mark_stopped(&self, why: &str) {
@@ -155,11 +147,7 @@ impl Replica {
         });
         self.leadership.send_if_modified(|leadership| {
             let led = leadership.leader.is_some() || leadership.ready;
-            *leadership = Leadership {
-                term: leadership.term,
-                leader: None,
-                ready: false,
-            };
+            *leadership = Leadership { term: leadership.term, leader: None, ready: false };
             led
         });
     }
@@ -174,12 +162,7 @@ impl Replica {
         match kind {
             kind::BEAT | kind::URGENT_BEAT => {
                 let (_, request) = messages::take_append(body).map_err(|why| text(&why))?;
-                let answer = self
-                    .parts
-                    .raft
-                    .append_entries(request)
-                    .await
-                    .map_err(|why| text(&why))?;
+                let answer = self.parts.raft.append_entries(request).await.map_err(|why| text(&why))?;
                 if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
                     self.heard();
                 }
@@ -187,34 +170,15 @@ impl Replica {
             }
             kind::VOTE => {
                 let request = messages::take_vote_request(body).map_err(|why| text(&why))?;
-                Ok(messages::vote_answer(
-                    &self
-                        .parts
-                        .raft
-                        .vote(request)
-                        .await
-                        .map_err(|why| text(&why))?,
-                ))
+                Ok(messages::vote_answer(&self.parts.raft.vote(request).await.map_err(|why| text(&why))?))
             }
             kind::PRE_VOTE => {
                 let request = messages::take_vote_request(body).map_err(|why| text(&why))?;
-                Ok(messages::vote_answer(
-                    &self
-                        .parts
-                        .raft
-                        .pre_vote(request)
-                        .await
-                        .map_err(|why| text(&why))?,
-                ))
+                Ok(messages::vote_answer(&self.parts.raft.pre_vote(request).await.map_err(|why| text(&why))?))
             }
             kind::TRANSFER => {
                 let request = messages::take_transfer(body).map_err(|why| text(&why))?;
-                let answer = self
-                    .parts
-                    .raft
-                    .handle_transfer_leader(request)
-                    .await
-                    .map_err(|why| text(&why))?;
+                let answer = self.parts.raft.handle_transfer_leader(request).await.map_err(|why| text(&why))?;
                 Ok(messages::transfer_answer(&answer))
             }
             _ => Err(format!("unknown kind {kind}")),
@@ -232,14 +196,8 @@ async fn watch_group(replica: Arc<Replica>, mut log_poisoned: watch::Receiver<Op
     let mut server = replica.parts.raft.server_metrics();
     let mut applied = replica.parts.applied.clone();
     let why = loop {
-        let now = leadership_of(
-            &replica,
-            &server.borrow_and_update(),
-            *applied.borrow_and_update(),
-        );
-        replica
-            .leadership
-            .send_if_modified(|known| std::mem::replace(known, now) != now);
+        let now = leadership_of(&replica, &server.borrow_and_update(), *applied.borrow_and_update());
+        replica.leadership.send_if_modified(|known| std::mem::replace(known, now) != now);
         let unready = now.leader == Some(replica.parts.node) && !now.ready;
         tokio::select! {
             changed = server.changed() => if changed.is_err() { break end_of(&replica) },
@@ -257,9 +215,7 @@ async fn watch_group(replica: Arc<Replica>, mut log_poisoned: watch::Receiver<Op
 /// What openraft said last.
 fn end_of(replica: &Replica) -> String {
     let state = replica.metrics().running_state;
-    state
-        .err()
-        .map_or_else(|| "openraft is gone".to_owned(), |why| why.to_string())
+    state.err().map_or_else(|| "openraft is gone".to_owned(), |why| why.to_string())
 }
 
 fn leadership_of(
@@ -270,20 +226,11 @@ fn leadership_of(
     let term = server.vote.leader_id.term;
     // A vote that is not committed yet is a candidate's.
     let leader = server.current_leader.filter(|_| server.vote.committed);
-    let ready = leader == Some(replica.parts.node)
-        && server.state == ServerState::Leader
-        && applied.term == term;
-    Leadership {
-        term,
-        leader,
-        ready,
-    }
+    let ready = leader == Some(replica.parts.node) && server.state == ServerState::Leader && applied.term == term;
+    Leadership { term, leader, ready }
 }
 
 /// Term of the newest entry the log has forgotten, for messages.
 pub(crate) fn purged_position(log: &GroupLog) -> Option<LogPosition> {
-    log.purged().map(|id| LogPosition {
-        index: id.index,
-        term: term_of(&id),
-    })
+    log.purged().map(|id| LogPosition { index: id.index, term: term_of(&id) })
 }

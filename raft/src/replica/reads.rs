@@ -27,19 +27,13 @@ impl Replica {
         if metrics.membership_config.voter_ids().eq([self.parts.node]) {
             return Some(Instant::now());
         }
-        metrics
-            .last_quorum_acked
-            .and_then(|acked| Instant::now().checked_sub(acked.into_inner().elapsed()))
+        metrics.last_quorum_acked.and_then(|acked| Instant::now().checked_sub(acked.into_inner().elapsed()))
     }
 
     pub(crate) fn heard_within(&self, window: Duration) -> BTreeMap<NodeId, bool> {
         let metrics = self.parts.raft.metrics();
         let metrics = metrics.borrow_watched();
-        let Some(beats) = metrics
-            .heartbeat
-            .as_ref()
-            .filter(|_| metrics.state == ServerState::Leader)
-        else {
+        let Some(beats) = metrics.heartbeat.as_ref().filter(|_| metrics.state == ServerState::Leader) else {
             return BTreeMap::new();
         };
         let nodes = metrics.membership_config.nodes().map(|(node, _)| *node);
@@ -63,22 +57,13 @@ impl Replica {
     pub(crate) fn is_joint(&self) -> bool {
         let metrics = self.parts.raft.metrics();
         let metrics = metrics.borrow_watched();
-        metrics
-            .membership_config
-            .membership()
-            .get_joint_config()
-            .len()
-            > 1
+        metrics.membership_config.membership().get_joint_config().len() > 1
     }
 
     pub(crate) fn caught_up(&self, node: NodeId) -> bool {
         let metrics = self.metrics();
         let last = metrics.last_log_index.unwrap_or(0);
-        match metrics
-            .replication
-            .as_ref()
-            .and_then(|progress| progress.get(&node))
-        {
+        match metrics.replication.as_ref().and_then(|progress| progress.get(&node)) {
             Some(Some(matched)) => matched.index + self.parts.config.caught_up_entries >= last,
             _ => node == self.parts.node && metrics.state == ServerState::Leader,
         }
@@ -94,9 +79,7 @@ impl Replica {
                 _ = stopped.wait_for(Option::is_some) => Err(WaitError::Stopped),
             }
         };
-        timeout(within, reached)
-            .await
-            .map_err(|_| WaitError::Timeout)?
+        timeout(within, reached).await.map_err(|_| WaitError::Timeout)?
     }
 
     pub(crate) async fn read_index(&self) -> Result<u64, ReadError> {
@@ -109,13 +92,9 @@ impl Replica {
         match read {
             Ok((read, _)) => Ok(read.log_id().index),
             Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(to))) => {
-                Err(ReadError::NotLeader {
-                    leader: to.leader_id,
-                })
+                Err(ReadError::NotLeader { leader: to.leader_id })
             }
-            Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => {
-                Err(ReadError::NoQuorum)
-            }
+            Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(ReadError::NoQuorum),
             Err(RaftError::Fatal(_)) => Err(ReadError::Stopped),
         }
     }

@@ -65,11 +65,7 @@ impl Shared {
 }
 
 fn fate(sent: bool, why: &str) -> CallError {
-    if sent {
-        CallError::Unknown(why.to_owned())
-    } else {
-        CallError::Unreachable(why.to_owned())
-    }
+    if sent { CallError::Unknown(why.to_owned()) } else { CallError::Unreachable(why.to_owned()) }
 }
 
 /// One connection. Dropping it closes it.
@@ -88,19 +84,10 @@ impl Connection {
     {
         let shared = Shared::default();
         let (sender, queue) = frame_queue(limits.queue_bytes_max);
-        let pace = Pace {
-            beat_hold: limits.beat_hold,
-            progress_timeout: limits.progress_timeout,
-        };
+        let pace = Pace { beat_hold: limits.beat_hold, progress_timeout: limits.progress_timeout };
         let claiming = shared.clone();
         let claim = move |frame: &Outgoing| {
-            frame.kind == kind::PING
-                || claiming
-                    .lock()
-                    .waiting
-                    .get_mut(&frame.id)
-                    .map(|w| w.sent = true)
-                    .is_some()
+            frame.kind == kind::PING || claiming.lock().waiting.get_mut(&frame.id).map(|w| w.sent = true).is_some()
         };
         let writing = write_frames(write, queue, pace, counters.clone(), claim);
         let reading = read_answers(
@@ -118,11 +105,7 @@ impl Connection {
             };
             closing.close(&why);
         });
-        Connection {
-            shared,
-            sender,
-            task,
-        }
+        Connection { shared, sender, task }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -138,12 +121,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`CallError::Unreachable`] when the connection is closed or its queue is full.
-    pub(crate) fn request(
-        &self,
-        kind: u8,
-        body: Bytes,
-        patient: bool,
-    ) -> Result<Request, CallError> {
+    pub(crate) fn request(&self, kind: u8, body: Bytes, patient: bool) -> Result<Request, CallError> {
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut state = self.shared.lock();
@@ -155,32 +133,13 @@ impl Connection {
                 id = (id + 1) & REQUEST_ID_MAX;
             }
             state.next_id = (id + 1) & REQUEST_ID_MAX;
-            state.waiting.insert(
-                id,
-                Waiting {
-                    kind,
-                    sent: false,
-                    answer,
-                },
-            );
+            state.waiting.insert(id, Waiting { kind, sent: false, answer });
             id
         };
-        let request = Request {
-            id,
-            shared: self.shared.clone(),
-            answered,
-        };
-        match self.sender.send(Outgoing {
-            tag: Tag::Request,
-            kind,
-            id,
-            body,
-            patient,
-        }) {
+        let request = Request { id, shared: self.shared.clone(), answered };
+        match self.sender.send(Outgoing { tag: Tag::Request, kind, id, body, patient }) {
             Ok(()) => Ok(request),
-            Err(NotQueued::Full) => Err(CallError::Unreachable(
-                "too much is queued for the peer".into(),
-            )),
+            Err(NotQueued::Full) => Err(CallError::Unreachable("too much is queued for the peer".into())),
             Err(NotQueued::Closed) => Err(CallError::Unreachable("connection is closed".into())),
         }
     }
@@ -205,12 +164,7 @@ impl Request {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(CallError::Unknown("connection was dropped".into())),
             Err(_) => {
-                let sent = self
-                    .shared
-                    .lock()
-                    .waiting
-                    .remove(&self.id)
-                    .is_none_or(|waiting| waiting.sent);
+                let sent = self.shared.lock().waiting.remove(&self.id).is_none_or(|waiting| waiting.sent);
                 Err(fate(sent, "no answer in time"))
             }
         }
@@ -308,9 +262,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        let mut asked = connection
-            .request(kind::VOTE, Bytes::new(), false)
-            .expect("room");
+        let mut asked = connection.request(kind::VOTE, Bytes::new(), false).expect("room");
         let (answer, ()) = tokio::join!(asked.answer(PATIENCE), beats);
         assert_eq!(answer, Err(CallError::Unknown("no progress".into())));
     }

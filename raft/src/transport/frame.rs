@@ -54,11 +54,7 @@ pub(super) struct FrameReader<R> {
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub(super) fn new(read: R, frame_bytes_max: usize) -> Self {
-        FrameReader {
-            read,
-            buffer: BytesMut::new(),
-            frame_bytes_max,
-        }
+        FrameReader { read, buffer: BytesMut::new(), frame_bytes_max }
     }
 
     /// The next frame and its length on the wire; `None` when the peer closed between frames. May be dropped and
@@ -72,11 +68,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             self.buffer.reserve(READ_BYTES);
             if self.read.read_buf(&mut self.buffer).await? == 0 {
                 let clean = self.buffer.is_empty();
-                return if clean {
-                    Ok(None)
-                } else {
-                    Err(io::ErrorKind::UnexpectedEof.into())
-                };
+                return if clean { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
             }
         }
     }
@@ -114,15 +106,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         };
         let kind = codec::take_u8(&mut rest).map_err(io::Error::other)?;
         let id = codec::take_u32(&mut rest).map_err(io::Error::other)?;
-        Ok(Some((
-            Frame {
-                tag,
-                kind,
-                id,
-                body: rest,
-            },
-            length_bytes + length,
-        )))
+        Ok(Some((Frame { tag, kind, id, body: rest }, length_bytes + length)))
     }
 }
 
@@ -138,26 +122,19 @@ mod tests {
             wire.extend_from_slice(b"abc");
         }
         for chunk in [1, 2, 7, wire.len()] {
-            let chunks = wire
-                .chunks(chunk)
-                .map(|bytes| Ok::<_, io::Error>(Bytes::copy_from_slice(bytes)));
+            let chunks = wire.chunks(chunk).map(|bytes| Ok::<_, io::Error>(Bytes::copy_from_slice(bytes)));
             let (mut write, read) = tokio::io::duplex(64);
             let chunks: Vec<_> = chunks.collect();
             let writer = tokio::spawn(async move {
                 for chunk in chunks {
-                    tokio::io::AsyncWriteExt::write_all(&mut write, &chunk.expect("bytes"))
-                        .await
-                        .expect("room");
+                    tokio::io::AsyncWriteExt::write_all(&mut write, &chunk.expect("bytes")).await.expect("room");
                 }
             });
             let mut reader = FrameReader::new(read, 100);
             let mut total = 0;
             for id in [0, 1, 127, 128, 70_000, u32::MAX] {
                 let (frame, bytes) = reader.next().await.expect("whole").expect("a frame");
-                assert_eq!(
-                    (frame.tag, frame.kind, frame.id, &frame.body[..]),
-                    (Tag::Answer, 9, id, &b"abc"[..])
-                );
+                assert_eq!((frame.tag, frame.kind, frame.id, &frame.body[..]), (Tag::Answer, 9, id, &b"abc"[..]));
                 total += bytes;
             }
             assert_eq!(total, wire.len());
@@ -170,10 +147,7 @@ mod tests {
     async fn a_length_beyond_the_limit_is_refused_before_the_body_comes() {
         let mut wire = Vec::new();
         put_head(&mut wire, Tag::Request, 1, 1, 101);
-        let error = FrameReader::new(&wire[..], 100)
-            .next()
-            .await
-            .expect_err("too long");
+        let error = FrameReader::new(&wire[..], 100).next().await.expect_err("too long");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 }

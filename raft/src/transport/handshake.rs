@@ -37,12 +37,7 @@ fn malformed(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-pub(super) async fn call<S>(
-    stream: &mut S,
-    from: &Identity,
-    to: NodeId,
-    lane: Lane,
-) -> io::Result<Answerer>
+pub(super) async fn call<S>(stream: &mut S, from: &Identity, to: NodeId, lane: Lane) -> io::Result<Answerer>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -61,24 +56,15 @@ where
     let node = stream.read_u64_le().await?;
     let reason = take_short(stream).await?;
     if front[6] != WELCOME {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!("refused: {reason}"),
-        ));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("refused: {reason}")));
     }
     if to != 0 && node != to {
-        return Err(malformed(format!(
-            "node {node} answers at the address of node {to}"
-        )));
+        return Err(malformed(format!("node {node} answers at the address of node {to}")));
     }
     if node == 0 {
         return Err(malformed("the other side says that it is no member"));
     }
-    Ok(Answerer {
-        node,
-        bytes_sent: hello.len(),
-        bytes_received: front.len() + 8 + 1 + reason.len(),
-    })
+    Ok(Answerer { node, bytes_sent: hello.len(), bytes_received: front.len() + 8 + 1 + reason.len() })
 }
 
 /// Listens for a call and answers it.
@@ -96,31 +82,16 @@ where
     }
     let version = u16::from_le_bytes([front[4], front[5]]);
     if version != VERSION {
-        return refuse(
-            stream,
-            own,
-            format!("this node speaks version {VERSION}, not {version}"),
-        )
-        .await;
+        return refuse(stream, own, format!("this node speaks version {VERSION}, not {version}")).await;
     }
     let from = stream.read_u64_le().await?;
     let to = stream.read_u64_le().await?;
     let cluster = take_short(stream).await?;
     if cluster != own.cluster_id {
-        return refuse(
-            stream,
-            own,
-            format!("this node is of cluster {}, not {cluster}", own.cluster_id),
-        )
-        .await;
+        return refuse(stream, own, format!("this node is of cluster {}, not {cluster}", own.cluster_id)).await;
     }
     if to != 0 && to != own.node_id {
-        return refuse(
-            stream,
-            own,
-            format!("this is node {}, not {to}", own.node_id),
-        )
-        .await;
+        return refuse(stream, own, format!("this is node {}, not {to}", own.node_id)).await;
     }
     let lane = match front[6] {
         0 => Lane::Raft,
@@ -133,19 +104,10 @@ where
     let welcome = verdict(own, WELCOME, "");
     stream.write_all(&welcome).await?;
     let bytes_received = front.len() + 17 + cluster.len();
-    Ok(Caller {
-        node: from,
-        lane,
-        bytes_received,
-        bytes_sent: welcome.len(),
-    })
+    Ok(Caller { node: from, lane, bytes_received, bytes_sent: welcome.len() })
 }
 
-async fn refuse<S: AsyncWrite + Unpin>(
-    stream: &mut S,
-    own: &Identity,
-    reason: String,
-) -> io::Result<Caller> {
+async fn refuse<S: AsyncWrite + Unpin>(stream: &mut S, own: &Identity, reason: String) -> io::Result<Caller> {
     stream.write_all(&verdict(own, REFUSED, &reason)).await?;
     stream.shutdown().await?;
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))

@@ -38,13 +38,7 @@ impl Reply {
     }
 
     fn queue(self, tag: Tag, body: Bytes, patient: bool) {
-        let frame = Outgoing {
-            tag,
-            kind: self.kind,
-            id: self.id,
-            body,
-            patient,
-        };
+        let frame = Outgoing { tag, kind: self.kind, id: self.id, body, patient };
         if let Err(why) = self.sender.send(frame) {
             tracing::debug!(kind = self.kind, ?why, "an answer was dropped");
         }
@@ -64,13 +58,7 @@ pub(crate) async fn listen(
     Ok((local, accept(listener, identity, limits, traffic, serve)))
 }
 
-async fn accept(
-    listener: TcpListener,
-    identity: Arc<Identity>,
-    limits: Limits,
-    traffic: Traffic,
-    serve: Arc<Serve>,
-) {
+async fn accept(listener: TcpListener, identity: Arc<Identity>, limits: Limits, traffic: Traffic, serve: Arc<Serve>) {
     let slots = Arc::new(Semaphore::new(limits.connections_max));
     // Dropped with this task, and every connection with it.
     let mut connections = JoinSet::new();
@@ -110,47 +98,30 @@ async fn run(
     serve: &Arc<Serve>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let caller = timeout(
-        limits.connect_timeout,
-        handshake::answer(&mut stream, identity),
-    )
-    .await
-    .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no handshake in time"))??;
+    let caller = timeout(limits.connect_timeout, handshake::answer(&mut stream, identity))
+        .await
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no handshake in time"))??;
     let counters = traffic.of(caller.node);
     counters.received(kind::HANDSHAKE, caller.bytes_received);
     counters.sent(kind::HANDSHAKE, caller.bytes_sent);
     let (read, write) = stream.into_split();
     let (sender, queue) = frame_queue(limits.queue_bytes_max);
-    let pace = Pace {
-        beat_hold: limits.beat_hold,
-        progress_timeout: limits.progress_timeout,
-    };
+    let pace = Pace { beat_hold: limits.beat_hold, progress_timeout: limits.progress_timeout };
     let writing = write_frames(write, queue, pace, counters.clone(), |_| true);
     let reading = async {
         let mut reader = FrameReader::new(read, limits.frame_bytes_max);
         let mut requests = Requests::new(serve.clone(), caller.node, limits.requests_max);
         loop {
             let next = timeout(KEEP_ALIVE * 3, reader.next()).await;
-            let Some((frame, bytes)) =
-                next.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "silent"))??
-            else {
+            let Some((frame, bytes)) = next.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "silent"))?? else {
                 return Ok(());
             };
             counters.received(frame.kind, bytes);
             let raft = frame.kind >= FIRST_RAFT_KIND;
-            if frame.tag != Tag::Request
-                || (frame.kind != kind::PING && raft != (caller.lane == Lane::Raft))
-            {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "a frame that does not belong on this lane",
-                ));
+            if frame.tag != Tag::Request || (frame.kind != kind::PING && raft != (caller.lane == Lane::Raft)) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame that does not belong on this lane"));
             }
-            let reply = Reply {
-                sender: sender.clone(),
-                kind: frame.kind,
-                id: frame.id,
-            };
+            let reply = Reply { sender: sender.clone(), kind: frame.kind, id: frame.id };
             if frame.kind == kind::PING {
                 reply.send(Bytes::new(), false);
             } else {

@@ -59,23 +59,13 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(crate) fn new(identity: Arc<Identity>, limits: Limits, traffic: Traffic) -> Self {
-        Peers {
-            identity,
-            limits,
-            traffic,
-            book: Arc::default(),
-        }
+        Peers { identity, limits, traffic, book: Arc::default() }
     }
 
     fn peer(&self, node: NodeId) -> Arc<Peer> {
         let new = || {
             let (address, lanes) = (Mutex::default(), std::array::from_fn(|_| Mutex::default()));
-            Arc::new(Peer {
-                node,
-                address,
-                lanes,
-                attempts: AtomicU64::new(0),
-            })
+            Arc::new(Peer { node, address, lanes, attempts: AtomicU64::new(0) })
         };
         locked(&self.book).entry(node).or_insert_with(new).clone()
     }
@@ -119,9 +109,7 @@ impl Peers {
                     LaneState::Open(connection) if !connection.is_closed() => {
                         return Ok(connection.clone());
                     }
-                    LaneState::Dialling(dialled)
-                        if dialled.has_changed().is_ok() || dialled.borrow().is_some() =>
-                    {
+                    LaneState::Dialling(dialled) if dialled.has_changed().is_ok() || dialled.borrow().is_some() => {
                         dialled.clone()
                     }
                     LaneState::Failed { retry_at, why, .. } if Instant::now() < *retry_at => {
@@ -144,13 +132,7 @@ impl Peers {
     /// Asks who answers at an address of this cluster, and notes it in the address book.
     pub(crate) async fn learn(&self, address: &str) -> Result<NodeId, CallError> {
         let anyone = 0;
-        let dialled = shake_hands(
-            address,
-            &self.identity,
-            anyone,
-            Lane::Application,
-            self.limits,
-        );
+        let dialled = shake_hands(address, &self.identity, anyone, Lane::Application, self.limits);
         let (_, answerer) = dialled.await?;
         let counters = self.traffic.of(answerer.node);
         counters.sent(kind::HANDSHAKE, answerer.bytes_sent);
@@ -161,12 +143,7 @@ impl Peers {
         Ok(answerer.node)
     }
 
-    fn dial(
-        &self,
-        peer: &Arc<Peer>,
-        lane: Lane,
-        state: &mut LaneState,
-    ) -> watch::Receiver<Option<Dialled>> {
+    fn dial(&self, peer: &Arc<Peer>, lane: Lane, state: &mut LaneState) -> watch::Receiver<Option<Dialled>> {
         let delay = match state {
             LaneState::Failed { next_delay, .. } => *next_delay,
             _ => REDIAL_MIN,
@@ -177,27 +154,16 @@ impl Peers {
         tokio::spawn(async move {
             let address = locked(&peer.address).clone();
             let result = match &address {
-                None => Err(CallError::Unreachable(format!(
-                    "no address of node {} is known",
-                    peer.node
-                ))),
+                None => Err(CallError::Unreachable(format!("no address of node {} is known", peer.node))),
                 Some(address) => {
                     let counters = peers.traffic.of(peer.node);
-                    connect(
-                        address,
-                        &peers.identity,
-                        peer.node,
-                        lane,
-                        peers.limits,
-                        counters,
-                    )
-                    .await
-                    .map(Arc::new)
+                    connect(address, &peers.identity, peer.node, lane, peers.limits, counters).await.map(Arc::new)
                 }
             };
             let mut state = locked(&peer.lanes[lane as usize]);
             // A changed address has reset the lane; what was dialled is the old one.
-            let still_wanted = matches!(&*state, LaneState::Dialling(dialled) if dialled.same_channel(&outcome.subscribe()));
+            let still_wanted =
+                matches!(&*state, LaneState::Dialling(dialled) if dialled.same_channel(&outcome.subscribe()));
             if still_wanted {
                 *state = match &result {
                     Ok(connection) => LaneState::Open(connection.clone()),
@@ -230,9 +196,7 @@ async fn shake_hands(
     };
     match timeout(limits.connect_timeout, dial).await {
         Ok(dialled) => dialled.map_err(|why| CallError::Unreachable(format!("{address}: {why}"))),
-        Err(_) => Err(CallError::Unreachable(format!(
-            "{address}: no connection in time"
-        ))),
+        Err(_) => Err(CallError::Unreachable(format!("{address}: no connection in time"))),
     }
 }
 
@@ -264,27 +228,11 @@ pub async fn call_address(
 ) -> Result<Bytes, CallError> {
     let limits = Limits {
         connect_timeout: within,
-        ..Limits::of(&crate::Config::new(
-            ([127, 0, 0, 1], 0).into(),
-            std::path::PathBuf::new(),
-        ))
+        ..Limits::of(&crate::Config::new(([127, 0, 0, 1], 0).into(), std::path::PathBuf::new()))
     };
     let deadline = Instant::now() + within;
-    let identity = Identity {
-        cluster_id: cluster_id.to_owned(),
-        node_id: 0,
-    };
-    let connection = connect(
-        address,
-        &identity,
-        0,
-        Lane::Application,
-        limits,
-        PeerCounters::new(),
-    )
-    .await?;
+    let identity = Identity { cluster_id: cluster_id.to_owned(), node_id: 0 };
+    let connection = connect(address, &identity, 0, Lane::Application, limits, PeerCounters::new()).await?;
     let mut request = connection.request(kind, body, false)?;
-    request
-        .answer(deadline.saturating_duration_since(Instant::now()))
-        .await
+    request.answer(deadline.saturating_duration_since(Instant::now())).await
 }

@@ -60,11 +60,7 @@ pub(super) fn frame_queue(queue_bytes_max: usize) -> (FrameSender, FrameQueue) {
             queued_urgent: Arc::clone(&queued_urgent),
             queue_bytes_max,
         },
-        FrameQueue {
-            inbox,
-            queued_bytes,
-            queued_urgent,
-        },
+        FrameQueue { inbox, queued_bytes, queued_urgent },
     )
 }
 
@@ -108,9 +104,7 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
     let mut joined = Vec::new();
     while let Some(batch) = next_batch(&mut queue, pace.beat_hold).await {
         for frame in batch {
-            queue
-                .queued_bytes
-                .fetch_sub(frame.body.len() + FRAME_OVERHEAD_BYTES, Ordering::AcqRel);
+            queue.queued_bytes.fetch_sub(frame.body.len() + FRAME_OVERHEAD_BYTES, Ordering::AcqRel);
             if !frame.patient {
                 queue.queued_urgent.fetch_sub(1, Ordering::AcqRel);
             }
@@ -118,13 +112,7 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
                 continue;
             }
             let before = joined.len();
-            put_head(
-                &mut joined,
-                frame.tag,
-                frame.kind,
-                frame.id,
-                frame.body.len(),
-            );
+            put_head(&mut joined, frame.tag, frame.kind, frame.id, frame.body.len());
             counters.sent(frame.kind, joined.len() - before + frame.body.len());
             if frame.body.len() > JOINED_BYTES_MAX {
                 flush(&mut write, &mut joined, pace).await?;
@@ -141,26 +129,17 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
     Ok(())
 }
 
-async fn flush<W: AsyncWrite + Unpin>(
-    write: &mut W,
-    joined: &mut Vec<u8>,
-    pace: Pace,
-) -> io::Result<()> {
+async fn flush<W: AsyncWrite + Unpin>(write: &mut W, joined: &mut Vec<u8>, pace: Pace) -> io::Result<()> {
     write_all(write, joined, pace).await?;
     joined.clear();
     Ok(())
 }
 
 /// Fails when the peer takes nothing for the progress timeout; a slow peer that takes something is given time.
-async fn write_all<W: AsyncWrite + Unpin>(
-    write: &mut W,
-    mut bytes: &[u8],
-    pace: Pace,
-) -> io::Result<()> {
+async fn write_all<W: AsyncWrite + Unpin>(write: &mut W, mut bytes: &[u8], pace: Pace) -> io::Result<()> {
     while !bytes.is_empty() {
-        let written = timeout(pace.progress_timeout, write.write(bytes))
-            .await
-            .map_err(|_| io::ErrorKind::TimedOut)??;
+        let written =
+            timeout(pace.progress_timeout, write.write(bytes)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

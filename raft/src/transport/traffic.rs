@@ -42,17 +42,13 @@ impl PeerCounters {
     pub(super) fn sent(&self, kind: u8, bytes: usize) {
         let counters = &self.0[usize::from(kind)];
         counters.frames_sent.fetch_add(1, Ordering::Relaxed);
-        counters
-            .bytes_sent
-            .fetch_add(bytes as u64, Ordering::Relaxed);
+        counters.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(super) fn received(&self, kind: u8, bytes: usize) {
         let counters = &self.0[usize::from(kind)];
         counters.frames_received.fetch_add(1, Ordering::Relaxed);
-        counters
-            .bytes_received
-            .fetch_add(bytes as u64, Ordering::Relaxed);
+        counters.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 

@@ -63,10 +63,7 @@ async fn random_frames_never_stop_the_others() {
         random.fill_bytes(&mut body);
         let key = [0, 1, 2, 3, 18, 19, 22][random.random_range(0..7)];
         let bytes = frame(key, random.random_range(0..14), round, &body);
-        client
-            .write_all(&bytes[..random.random_range(0..=bytes.len())])
-            .await
-            .unwrap();
+        client.write_all(&bytes[..random.random_range(0..=bytes.len())]).await.unwrap();
         client.shutdown().await.unwrap();
         client.read_to_end(&mut Vec::new()).await.ok();
     }

@@ -10,19 +10,14 @@ use super::*;
 
 #[tokio::test]
 async fn no_reading_beyond_the_memory_budget() {
-    let limits = Limits {
-        memory_bytes_max: 100_000,
-        ..Limits::default()
-    };
+    let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
     let (mut first, mut second) = (running.client().await, running.client().await);
     let produce = frame(0, 3, 1, &[0; 60_000]);
     first.write_all(&produce).await.unwrap();
     let call = calls.recv().await.unwrap();
     second.write_all(&produce).await.unwrap();
-    running
-        .until(|metrics| metrics.memory_waits.load(Relaxed) == 1)
-        .await;
+    running.until(|metrics| metrics.memory_waits.load(Relaxed) == 1).await;
     assert!(calls.try_recv().is_err());
     call.reply(b"");
     assert_eq!(answer(&mut first).await.0, 1);
@@ -32,18 +27,12 @@ async fn no_reading_beyond_the_memory_budget() {
 
 #[tokio::test]
 async fn a_long_poll_keeps_little_of_the_budget() {
-    let limits = Limits {
-        memory_bytes_max: 100_000,
-        ..Limits::default()
-    };
+    let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
     let mut client = running.client().await;
     let mut waiting = Vec::new();
     for round in 0..20 {
-        client
-            .write_all(&frame(1, 4, round, &[0; 900]))
-            .await
-            .unwrap();
+        client.write_all(&frame(1, 4, round, &[0; 900])).await.unwrap();
         waiting.push(calls.recv().await.unwrap());
     }
     assert_eq!(running.server.metrics().memory_waits.load(Relaxed), 0);
@@ -51,10 +40,7 @@ async fn a_long_poll_keeps_little_of_the_budget() {
 
 #[tokio::test]
 async fn a_connection_starts_no_more_than_its_pipeline() {
-    let limits = Limits {
-        pipeline_max: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { pipeline_max: 3, ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
     let mut client = running.client().await;
     for round in 0..10 {
@@ -76,10 +62,7 @@ async fn a_connection_starts_no_more_than_its_pipeline() {
 
 #[tokio::test]
 async fn an_idle_connection_is_closed_but_not_one_with_a_request_in_progress() {
-    let limits = Limits {
-        idle_max: Duration::from_millis(5),
-        ..Limits::default()
-    };
+    let limits = Limits { idle_max: Duration::from_millis(5), ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
     let (mut idle, mut busy) = (running.client().await, running.client().await);
     busy.write_all(&metadata(1)).await.unwrap();
@@ -92,23 +75,15 @@ async fn an_idle_connection_is_closed_but_not_one_with_a_request_in_progress() {
 
 #[tokio::test]
 async fn a_connection_above_the_limit_is_turned_away() {
-    let limits = Limits {
-        connections_max: 1,
-        ..Limits::default()
-    };
+    let limits = Limits { connections_max: 1, ..Limits::default() };
     let running = Running::new(Decoding, limits).await;
     let mut first = running.client().await;
     first.write_all(&metadata(1)).await.unwrap();
     assert_eq!(answer(&mut first).await.0, 1);
     assert!(closed(&mut running.client().await).await);
-    assert_eq!(
-        running.server.metrics().connections_refused.load(Relaxed),
-        1
-    );
+    assert_eq!(running.server.metrics().connections_refused.load(Relaxed), 1);
     drop(first);
-    running
-        .until(|metrics| metrics.connections_open.load(Relaxed) == 0)
-        .await;
+    running.until(|metrics| metrics.connections_open.load(Relaxed) == 0).await;
     let mut next = running.client().await;
     next.write_all(&metadata(2)).await.unwrap();
     assert_eq!(answer(&mut next).await.0, 2);
@@ -116,24 +91,13 @@ async fn a_connection_above_the_limit_is_turned_away() {
 
 #[tokio::test]
 async fn a_peer_that_takes_no_answer_is_closed() {
-    let limits = Limits {
-        write_stall_max: Duration::from_millis(20),
-        ..Limits::default()
-    };
+    let limits = Limits { write_stall_max: Duration::from_millis(20), ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
     let mut client = running.client().await;
     client.write_all(&metadata(1)).await.unwrap();
     let body = Segments::from(Bytes::from(vec![0; 64 << 20]));
-    calls
-        .recv()
-        .await
-        .unwrap()
-        .end
-        .send(Outcome::Reply(body))
-        .unwrap();
-    running
-        .until(|metrics| metrics.connections_open.load(Relaxed) == 0)
-        .await;
+    calls.recv().await.unwrap().end.send(Outcome::Reply(body)).unwrap();
+    running.until(|metrics| metrics.connections_open.load(Relaxed) == 0).await;
     assert!(running.server.metrics().bytes_out.load(Relaxed) < 64 << 20);
 }
 
@@ -154,10 +118,7 @@ async fn shutdown_answers_what_was_started() {
 
 #[tokio::test]
 async fn an_answer_that_never_comes_does_not_hold_up_shutdown() {
-    let limits = Limits {
-        drain_max: Duration::from_millis(10),
-        ..Limits::default()
-    };
+    let limits = Limits { drain_max: Duration::from_millis(10), ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
     let mut client = running.client().await;
     client.write_all(&metadata(1)).await.unwrap();

@@ -28,9 +28,7 @@ struct Call {
 
 impl Call {
     fn reply(self, body: &'static [u8]) {
-        let _ = self
-            .end
-            .send(Outcome::Reply(Bytes::from_static(body).into()));
+        let _ = self.end.send(Outcome::Reply(Bytes::from_static(body).into()));
     }
 }
 
@@ -39,11 +37,7 @@ impl Router for ToTest {
     async fn start(&self, _: &Arc<Peer>, request: Request) -> Pending {
         let (end, ended) = oneshot::channel();
         let _ = self.0.send(Call { request, end });
-        Box::pin(async {
-            ended
-                .await
-                .unwrap_or(Outcome::Close("the test is over".into()))
-        })
+        Box::pin(async { ended.await.unwrap_or(Outcome::Close("the test is over".into())) })
     }
 }
 
@@ -54,9 +48,7 @@ struct Decoding;
 impl Router for Decoding {
     async fn start(&self, _: &Arc<Peer>, request: Request) -> Pending {
         let decoded = match request.api {
-            ApiKey::Produce => {
-                produce::decode(request.version, request.body, &Default::default()).map(drop)
-            }
+            ApiKey::Produce => produce::decode(request.version, request.body, &Default::default()).map(drop),
             ApiKey::Metadata => decode::<MetadataRequest>(request.version, request.body).map(drop),
             _ => Ok(()),
         };
@@ -84,12 +76,7 @@ impl Running {
             let server = server.clone();
             async move { server.serve(listener, "test", shutdown).await }
         });
-        Running {
-            server,
-            address,
-            stop,
-            serving,
-        }
+        Running { server, address, stop, serving }
     }
 
     async fn scripted(limits: Limits) -> (Running, mpsc::UnboundedReceiver<Call>) {

@@ -13,10 +13,7 @@ use crate::protocol::decode;
 async fn answers_leave_in_request_order_though_the_second_finishes_first() {
     let (running, mut calls) = Running::scripted(Limits::default()).await;
     let mut client = running.client().await;
-    client
-        .write_all(&[metadata(1), metadata(2), metadata(3)].concat())
-        .await
-        .unwrap();
+    client.write_all(&[metadata(1), metadata(2), metadata(3)].concat()).await.unwrap();
     let first = calls.recv().await.unwrap();
     let second = calls.recv().await.unwrap();
     let third = calls.recv().await.unwrap();
@@ -47,10 +44,7 @@ async fn flexible_answers_carry_the_flexible_header() {
 async fn a_large_answer_arrives_whole() {
     let (running, mut calls) = Running::scripted(Limits::default()).await;
     let mut client = running.client().await;
-    client
-        .write_all(&[metadata(1), metadata(2)].concat())
-        .await
-        .unwrap();
+    client.write_all(&[metadata(1), metadata(2)].concat()).await.unwrap();
     let mut body = Segments::new();
     for part in 0..200u8 {
         body.share(Bytes::from(vec![part; 50_000]));
@@ -68,29 +62,18 @@ async fn api_versions_is_answered_here() {
     let running = Running::new(Decoding, Limits::default()).await;
     let mut client = running.client().await;
     // Version 3: two compact strings and no tagged fields.
-    client
-        .write_all(&frame(18, 3, 7, b"\x05test\x041.0\0"))
-        .await
-        .unwrap();
+    client.write_all(&frame(18, 3, 7, b"\x05test\x041.0\0")).await.unwrap();
     let (correlation_id, body) = answer(&mut client).await;
     let response: ApiVersionsResponse = decode(3, Bytes::from(body)).unwrap();
     assert_eq!((correlation_id, response.error_code), (7, 0));
-    assert!(
-        response
-            .api_keys
-            .iter()
-            .any(|api| api.api_key == 0 && api.min_version == 0)
-    );
+    assert!(response.api_keys.iter().any(|api| api.api_key == 0 && api.min_version == 0));
 }
 
 #[tokio::test]
 async fn an_api_versions_from_the_future_is_answered_in_version_zero() {
     let running = Running::new(Decoding, Limits::default()).await;
     let mut client = running.client().await;
-    client
-        .write_all(&frame(18, 99, 7, b"whatever this version holds"))
-        .await
-        .unwrap();
+    client.write_all(&frame(18, 99, 7, b"whatever this version holds")).await.unwrap();
     let (correlation_id, body) = answer(&mut client).await;
     let response: ApiVersionsResponse = decode(0, Bytes::from(body)).unwrap();
     assert_eq!((correlation_id, response.error_code), (7, 35));
@@ -102,10 +85,7 @@ async fn an_api_versions_from_the_future_is_answered_in_version_zero() {
 async fn a_request_without_answer_leaves_no_gap() {
     let (running, mut calls) = Running::scripted(Limits::default()).await;
     let mut client = running.client().await;
-    client
-        .write_all(&[metadata(1), metadata(2)].concat())
-        .await
-        .unwrap();
+    client.write_all(&[metadata(1), metadata(2)].concat()).await.unwrap();
     let _ = calls.recv().await.unwrap().end.send(Outcome::NoReply);
     calls.recv().await.unwrap().reply(b"");
     assert_eq!(answer(&mut client).await.0, 2);
@@ -115,17 +95,9 @@ async fn a_request_without_answer_leaves_no_gap() {
 async fn close_comes_after_the_answers_before_it() {
     let (running, mut calls) = Running::scripted(Limits::default()).await;
     let mut client = running.client().await;
-    client
-        .write_all(&[metadata(1), metadata(2)].concat())
-        .await
-        .unwrap();
+    client.write_all(&[metadata(1), metadata(2)].concat()).await.unwrap();
     let first = calls.recv().await.unwrap();
-    let _ = calls
-        .recv()
-        .await
-        .unwrap()
-        .end
-        .send(Outcome::Close("enough".into()));
+    let _ = calls.recv().await.unwrap().end.send(Outcome::Close("enough".into()));
     first.reply(b"");
     assert_eq!(answer(&mut client).await.0, 1);
     assert!(closed(&mut client).await);

@@ -70,8 +70,7 @@ impl Builder {
     /// The object, and where everything lies in it.
     pub fn finish(self) -> (Bytes, Vec<Section>) {
         let topics = self.topics();
-        let footer_bytes =
-            2 * VARINT_BYTES_MAX + 16 * topics.len() + SECTION_FOOTER_BYTES_MAX * self.sections.len();
+        let footer_bytes = 2 * VARINT_BYTES_MAX + 16 * topics.len() + SECTION_FOOTER_BYTES_MAX * self.sections.len();
         let mut object = BytesMut::with_capacity(self.bytes as usize + footer_bytes + TRAILER_BYTES);
         let sections: Vec<Section> = self.sections.into_iter().map(|contents| copy(&mut object, contents)).collect();
         let footer_start = object.len();

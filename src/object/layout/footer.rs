@@ -88,7 +88,8 @@ fn read_topics(reader: &mut Reader<'_>) -> Result<Vec<TopicId>, Error> {
 
 fn read_section(reader: &mut Reader<'_>, topics: &[TopicId], before: Option<&Section>) -> Result<Section, Error> {
     let shard_step: u32 = reader.varint_as("a shard is too large")?;
-    let shard = before.map_or(0, |b| b.shard).checked_add(shard_step).ok_or(Error::Malformed("a shard is too large"))?;
+    let shard =
+        before.map_or(0, |b| b.shard).checked_add(shard_step).ok_or(Error::Malformed("a shard is too large"))?;
     let topic: usize = reader.varint_as("a topic is outside the table")?;
     let topic = *topics.get(topic).ok_or(Error::Malformed("a topic is outside the table"))?;
     let partition = Partition { topic, index: reader.varint_as("a partition index is too large")? };

@@ -6,9 +6,7 @@ use aws_config::meta::region::RegionProviderChain;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
-use aws_sdk_s3::config::{
-    Builder, ProvideCredentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
-};
+use aws_sdk_s3::config::{Builder, ProvideCredentials, Region, RequestChecksumCalculation, ResponseChecksumValidation};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use tokio::time::timeout;
 use url::{Host, Url};

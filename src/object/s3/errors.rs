@@ -52,8 +52,13 @@ where
 pub fn by_code(operation: &'static str, code: &str, reason: String) -> Error {
     match code {
         // The bytes were damaged on the way, or their clock or token had just run out.
-        "BadDigest" | "XAmzContentChecksumMismatch" | "RequestTimeout" | "ExpiredToken" | "SlowDown"
-        | "InternalError" | "ServiceUnavailable" => Error::retryable(operation, reason),
+        "BadDigest"
+        | "XAmzContentChecksumMismatch"
+        | "RequestTimeout"
+        | "ExpiredToken"
+        | "SlowDown"
+        | "InternalError"
+        | "ServiceUnavailable" => Error::retryable(operation, reason),
         _ => Error::refused(operation, reason),
     }
 }

@@ -149,7 +149,9 @@ impl Store for S3 {
     async fn head(&self, key: &Key) -> Result<Head, Error> {
         let request = self.client.head_object().bucket(&self.bucket).key(self.name(key));
         let request = request.checksum_mode(ChecksumMode::Enabled);
-        let output = timed("head", Effect::Read, 0, request.send()).await?.map_err(|e| classify("head", Some(key), Effect::Read, e))?;
+        let output = timed("head", Effect::Read, 0, request.send())
+            .await?
+            .map_err(|e| classify("head", Some(key), Effect::Read, e))?;
         Ok(Head {
             len: length("head", output.content_length())?,
             last_modified: date("head", output.last_modified())?,
