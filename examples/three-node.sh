@@ -54,6 +54,7 @@ if [ -n "$CHECK" ]; then
     "$RDKAFKA_CASES" check --bootstrap "$CLUSTER_BOOTSTRAP" --bytes-per-zone "${BYTES:-100000000}" \
         --zones "$(with_names az "${CLUSTER_KAFKA[@]}")" --metrics "$(with_names '' "${CLUSTER_METRICS[@]}")" \
         --s3 "$CLUSTER_S3" || exit 1
+    "$CLUSTER_BIN/milepost" audit --bootstrap "$CLUSTER_BOOTSTRAP" || exit 1
     echo "check: passed"
     exit 0
 fi

@@ -83,7 +83,7 @@ wait "$TEST_CHILD" || fail "the recorder: $(cat "$TEST_DIR/run.out")"
 TEST_CHILD=
 cat "$TEST_DIR/run.out"
 "$RDKAFKA_HISTORY" check --history "$HISTORY_FILE" --faults "$FAULTS" || fail "the history, with SEED=$SEED"
-"$CLUSTER_BIN/milepost" audit --bootstrap "$CLUSTER_BOOTSTRAP" || fail "the audit, with SEED=$SEED"
+audit || fail "the audit, with SEED=$SEED"
 for n in 1 2 3; do
     kill -0 "${CLUSTER_PIDS[n]}" 2>/dev/null || fail "broker $n ended by itself"
 done

@@ -59,4 +59,5 @@ TEST_CHILD=
 cat "$TEST_DIR/produce.out"
 "$RDKAFKA_CASES" verify --bootstrap "$CLUSTER_BOOTSTRAP" --topic "$TOPIC" --log "$ACKED" --zones "$CLUSTER_ZONES" ||
     fail "not everything acknowledged is there once"
+audit || fail "the audit"
 echo "kill: $ROUNDS kills survived, nothing lost, nothing doubled"

@@ -31,3 +31,4 @@ for n in $(seq "$CLUSTER_BROKERS"); do
     "$CLUSTER_BIN/milepost" inspect raft-log "$TEST_DIR/broker-$n" |
         python3 "$CLUSTER_ROOT/tests/raft_bytes.py" "broker $n" "$RECORDS" || fail "inspecting the log of broker $n"
 done
+audit || fail "the audit"

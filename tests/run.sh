@@ -33,7 +33,7 @@ step "a history of writers, readers and listers in every zone"
 "$RDKAFKA_HISTORY" check --history "$TEST_DIR/history.jsonl" || fail "the history"
 
 step "audit"
-"$CLUSTER_BIN/milepost" audit --bootstrap "$CLUSTER_BOOTSTRAP" || fail "the audit"
+audit || fail "the audit"
 for n in 1 2 3; do
     kill -0 "${CLUSTER_PIDS[n]}" 2>/dev/null || fail "broker $n ended by itself"
 done
