@@ -28,7 +28,7 @@ impl Shape {
     pub const USUAL: Shape = Shape { value_bytes: 1024, batch_records: 63 };
 
     pub fn batch(&self, producer: Producer) -> Vec<u8> {
-        let mut value: Vec<u8> = (0..self.value_bytes).map(|i| (i * 131 >> 3) as u8).collect();
+        let mut value: Vec<u8> = (0..self.value_bytes).map(|i| ((i * 131) >> 3) as u8).collect();
         value[..STAMP_BYTES].copy_from_slice(&STAMP);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
         let records = vec![NewRecord::value(&value, now); self.batch_records];

@@ -15,7 +15,7 @@ use crate::NOW;
 const TOPIC: TopicId = TopicId::ZERO;
 
 pub fn batch(value_bytes: usize, records: usize, producer: Producer, codec: Codec) -> Bytes {
-    let value: Vec<u8> = (0..value_bytes).map(|i| (i * 31 >> 2) as u8).collect();
+    let value: Vec<u8> = (0..value_bytes).map(|i| ((i * 31) >> 2) as u8).collect();
     let records = vec![NewRecord::value(&value, NOW); records];
     let base_sequence = if producer.id >= 0 { 0 } else { NO_SEQUENCE };
     build::batch(&records, &Spec { producer, base_sequence, codec, ..Spec::default() })
