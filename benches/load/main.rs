@@ -5,6 +5,7 @@
 //! $ cargo bench --bench load -- paced single      some of it: paced, throughput, single, partitions
 //!       --runs N      runs of which the median is told [default: 3]
 //!       --seconds N   how long paced load lasts, and idling [default: 10]
+//!       --rate N      MB/s of paced load [default: 5]
 //!       --binary PATH brokers of another build, to compare with
 //!       --mb N        how much is written and read at full rate [default: 1000]
 //! ```
@@ -25,6 +26,7 @@ mod usage;
 mod wire;
 
 use anyhow::{Context as _, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::scenarios::Options;
 
@@ -39,12 +41,22 @@ async fn main() -> Result<()> {
         return cluster::serve_store(latency_ms).await;
     }
     let (options, wanted) = parse(arguments)?;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // Whoever stops us stops the processes we started, too.
+    tokio::select! {
+        done = run(&options, wanted) => done,
+        _ = terminate.recv() => bail!("terminated"),
+        _ = interrupt.recv() => bail!("interrupted"),
+    }
+}
+
+async fn run(options: &Options, wanted: Vec<String>) -> Result<()> {
     for scenario in wanted {
         match scenario.as_str() {
-            "paced" => scenarios::paced(&options).await,
-            "throughput" => scenarios::throughput(&options).await,
-            "single" => scenarios::single(&options).await,
-            "partitions" => scenarios::partitions(&options).await,
+            "paced" => scenarios::paced(options).await,
+            "throughput" => scenarios::throughput(options).await,
+            "single" => scenarios::single(options).await,
+            "partitions" => scenarios::partitions(options).await,
             other => bail!("no scenario is called {other}; there are {ALL:?}"),
         }
         .with_context(|| format!("scenario {scenario}"))?;
@@ -54,7 +66,7 @@ async fn main() -> Result<()> {
 
 fn parse(arguments: Vec<String>) -> Result<(Options, Vec<String>)> {
     let binary = env!("CARGO_BIN_EXE_milepost").to_owned();
-    let mut options = Options { binary, runs: 3, seconds: 10, bytes: 1_000_000_000 };
+    let mut options = Options { binary, runs: 3, seconds: 10, rate: 5_000_000, bytes: 1_000_000_000 };
     let mut wanted = Vec::new();
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
@@ -63,6 +75,7 @@ fn parse(arguments: Vec<String>) -> Result<(Options, Vec<String>)> {
             "--runs" => options.runs = next()?.parse::<usize>()?.max(1),
             "--seconds" => options.seconds = next()?.parse::<u64>()?.max(1),
             "--mb" => options.bytes = next()?.parse::<u64>()? * 1_000_000,
+            "--rate" => options.rate = next()?.parse::<u64>()?.max(1) * 1_000_000,
             "--binary" => options.binary = next()?,
             // cargo says this to every bench.
             "--bench" => {}

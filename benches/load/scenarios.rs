@@ -29,6 +29,8 @@ pub struct Options {
     pub binary: String,
     pub runs: usize,
     pub seconds: u64,
+    /// Of the paced load, in bytes a second.
+    pub rate: u64,
     pub bytes: u64,
 }
 
@@ -80,14 +82,14 @@ async fn start(options: &Options, latency: Duration, puts_per_second: Option<u32
     Ok(cluster)
 }
 
-/// 5 MB/s over three brokers, one batch of 64 KB to a request, and a reader of everything in each zone.
+/// A steady rate over three brokers, one batch of 64 KB to a request, and a reader of everything in each zone.
 ///
 /// Back of the envelope: ack = PUT + 1 fsync on two brokers + 2 hops, so the injected latency and 3 to 5 ms.
 pub async fn paced(options: &Options) -> Result<()> {
     const EACH: usize = 4;
-    const RATE: u64 = 5 * MB;
     println!(
-        "\n5 MB/s, 64 KB batches one to a request, 12 producers; ms; aims: PUT + 5 at p50, PUT + 15 at p99 without budget"
+        "\n{} MB/s, 64 KB batches one to a request, 12 producers; ms; aims: PUT + 5 at p50, PUT + 15 at p99 without budget",
+        options.rate / MB
     );
     println!(
         "| PUT and GET + | budget | MB/s | ack p50 / p99 | e2e same zone | e2e other zones | broker CPU-s/GB, 1 in 3 out |"
@@ -99,7 +101,7 @@ pub async fn paced(options: &Options) -> Result<()> {
             let time = Duration::from_secs(options.seconds);
             let producers_count = (BROKERS * EACH) as u64;
             let interval = Duration::from_nanos(
-                Shape::USUAL.batch(NO_PRODUCER).len() as u64 * 1_000_000_000 * producers_count / RATE,
+                Shape::USUAL.batch(NO_PRODUCER).len() as u64 * 1_000_000_000 * producers_count / options.rate,
             );
             let partition = |broker: usize, n: usize| vec![(broker * EACH + n) as i32];
             let plans = producers(&cluster, EACH, partition, Pace::Open { interval, time });
