@@ -41,7 +41,11 @@ pub(super) async fn run(
                 server.metrics().bytes_out.fetch_add(written? as u64, Relaxed);
             }
             Some((started, outcome)) = pending.next(), if !pending.is_empty() => {
-                answer(started, outcome, &mut outbox)?;
+                if let Err(error) = answer(started, outcome, &mut outbox) {
+                    // What was answered before is still written; what was asked behind it is dropped.
+                    pending = FuturesOrdered::new();
+                    ended = Some((Err(error), Instant::now() + limits.drain_max));
+                }
             }
             request = requests.next(), if ended.is_none() => match request {
                 Some(Ok(started)) => pending.push_back(finish(started)),
