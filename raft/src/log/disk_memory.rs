@@ -21,6 +21,7 @@ struct DiskState {
     /// Bytes that may still be written before the disk is full.
     room: Option<usize>,
     syncs_fail: bool,
+    syncs_wait: bool,
 }
 
 #[derive(Clone, Default)]
@@ -39,7 +40,7 @@ impl MemoryDisk {
             file.synced = file.content.len();
             files.insert(name.clone(), file);
         }
-        MemoryDisk(Arc::new(Mutex::new(DiskState { durable: files.clone(), files, room: None, syncs_fail: false })))
+        MemoryDisk(Arc::new(Mutex::new(DiskState { durable: files.clone(), files, ..DiskState::default() })))
     }
 
     pub(crate) fn fill_after(&self, bytes: usize) {
@@ -48,6 +49,11 @@ impl MemoryDisk {
 
     pub(crate) fn fail_syncs(&self) {
         self.0.lock().unwrap().syncs_fail = true;
+    }
+
+    /// While they wait, a sync that was asked for does not end.
+    pub(crate) fn hold_syncs(&self, wait: bool) {
+        self.0.lock().unwrap().syncs_wait = wait;
     }
 
     pub(crate) fn total_bytes(&self) -> usize {
@@ -127,6 +133,9 @@ impl DiskFile for MemoryFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        while self.disk.0.lock().unwrap().syncs_wait {
+            std::thread::yield_now();
+        }
         let mut state = self.disk.0.lock().unwrap();
         if state.syncs_fail {
             return Err(io::Error::other("the disk does not sync"));
