@@ -67,11 +67,12 @@ impl Uploader {
         let (mut sequence, mut open) = (0, true);
         while open || !uploads.is_empty() {
             tokio::select! {
-                Some(stored) = uploads.next() => {
-                    if let Ok(Some(stored)) = stored {
-                        this.hand_on(stored);
-                    }
-                }
+                Some(stored) = uploads.next() => match stored {
+                    Ok(Some(stored)) => this.hand_on(stored),
+                    Ok(None) => {}
+                    // Its waiters were dropped with it, and hear that the outcome is unknown.
+                    Err(e) => error!(error = %e, "an upload ended by itself"),
+                },
                 next = next_permitted(&in_flight, &mut sealed), if open && uploads.len() < UPLOADS_MAX => match next {
                     Some((sealed, permit)) => {
                         sequence += 1;
