@@ -3,10 +3,10 @@ use futures::future::join_all;
 use super::*;
 use crate::object::Memory;
 use crate::object::fault::{Fault, Faulty, Gate, Operation};
-use crate::types::ObjectId;
+use crate::types::{ObjectId, StorageClass};
 
 fn id(sequence: u64) -> ObjectId {
-    ObjectId { broker: 1, epoch: 1, sequence, attempt: 0 }
+    ObjectId { broker: 1, epoch: 1, sequence, attempt: 0, class: StorageClass::Regional }
 }
 
 fn bytes(len: usize) -> Bytes {

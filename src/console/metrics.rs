@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
 use crate::index::Shards;
+use crate::object::zonal;
 use crate::peer;
 use crate::upload;
 
@@ -26,6 +27,8 @@ pub struct Sources {
     pub cluster: Cluster,
     pub shards: Arc<Shards>,
     pub cache: Arc<Cache>,
+    /// Where each zone has a bucket.
+    pub zonal: Option<zonal::Metrics>,
     pub uploads: Arc<upload::Counters>,
     pub server: Arc<Server>,
 }
@@ -33,6 +36,7 @@ pub struct Sources {
 pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
+    sources.zonal.iter().for_each(|zonal| zonal.register(&mut registry));
     registry.register_collector(Box::new(sources));
     registry
 }
