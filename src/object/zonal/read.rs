@@ -51,6 +51,9 @@ impl Zonal {
             };
             match answer {
                 Some((bucket, Ok(value))) => {
+                    if without.is_none() && self.inner.own.is_some_and(|own| own != bucket) {
+                        self.metrics().reads_elsewhere.inc();
+                    }
                     self.answered(key, bucket, *first, &failed);
                     return Ok(value);
                 }
@@ -84,9 +87,6 @@ impl Zonal {
         self.note(bucket, true);
         if bucket == first {
             return;
-        }
-        if self.inner.own.is_some_and(|own| own != bucket) {
-            self.metrics().reads_elsewhere.inc();
         }
         match failed.iter().find(|(failed, _)| *failed == first) {
             // The others were asked because it was slow, and were quicker.
