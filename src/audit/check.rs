@@ -153,6 +153,10 @@ impl Checker {
     }
 
     pub fn report(self) -> anyhow::Result<()> {
+        if !self.copies.is_empty() {
+            let counts = self.copies.iter().rev().map(|(copies, objects)| format!("{copies} of {objects} objects"));
+            println!("copies: {}", counts.collect::<Vec<_>>().join(", "));
+        }
         println!(
             "{} partitions with records, {} pointers, {} objects, {} records, {} bytes, {} held batches: {} faults",
             self.partitions,
@@ -163,10 +167,6 @@ impl Checker {
             self.held,
             self.faults.len()
         );
-        if !self.copies.is_empty() {
-            let counts = self.copies.iter().rev().map(|(copies, objects)| format!("{copies} of {objects} objects"));
-            println!("copies: {}", counts.collect::<Vec<_>>().join(", "));
-        }
         match self.faults.first() {
             None => Ok(()),
             Some(first) => bail!("{} faults, the first: {first}", self.faults.len()),

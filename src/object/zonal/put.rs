@@ -35,7 +35,9 @@ impl Zonal {
         let mut attempt = self.begin(key, bytes);
         let (all, majority) = (self.buckets().len(), self.majority());
         while attempt.votes.created < majority && all - attempt.votes.failed.len() >= majority {
-            attempt.next(self).await;
+            if !attempt.next(self).await {
+                break;
+            }
         }
         if attempt.votes.created < majority {
             return Err(attempt.votes.error(key, all, majority, attempt.silent.len()));
@@ -73,21 +75,22 @@ impl Zonal {
 }
 
 impl Attempt {
-    async fn next(&mut self, zonal: &Zonal) {
-        let joined = self.copies.join_next().await.expect("asked only while some bucket is silent");
-        let (bucket, verdict) = joined.expect("nobody ends it, and it does not panic");
+    /// False when the attempts have been ended from outside: the broker is stopping.
+    async fn next(&mut self, zonal: &Zonal) -> bool {
+        let Some(Ok((bucket, verdict))) = self.copies.join_next().await else { return false };
         self.silent.retain(|silent| *silent != bucket);
         zonal.note(bucket, verdict.is_ok());
         match verdict {
             Ok(()) => self.votes.created += 1,
             Err(error) => self.votes.failed.push((bucket, error)),
         }
+        true
     }
 
     /// Waits for the late copies; those that do not come are known to be missing.
     async fn finish(mut self, zonal: Zonal, _permit: OwnedSemaphorePermit) {
         let deadline = Instant::now() + LATE_TIME_MAX;
-        while !self.silent.is_empty() && timeout_at(deadline, self.next(&zonal)).await.is_ok() {}
+        while !self.silent.is_empty() && matches!(timeout_at(deadline, self.next(&zonal)).await, Ok(true)) {}
         for (bucket, error) in std::mem::take(&mut self.votes.failed) {
             zonal.give_up(bucket, &self.key, &error);
         }

@@ -16,12 +16,16 @@ use crate::object::{Classes, Error, Key, Page, Paths, Prefix, Start, Store, put_
 const COPIES_AT_ONCE: usize = 4;
 
 /// Known missing copies taken up at a time.
-const TAKEN_MAX: usize = 64;
+const TAKEN_MAX: usize = 256;
+
+/// Copies that a reader found missing are often only late: they are given so long to come by themselves.
+const LATE_TIME: Duration = Duration::from_secs(1);
 
 /// A copy, from reading the object to its acknowledgement.
 const COPY_TIME_MAX: Duration = Duration::from_secs(30);
 
-const LIST_TIME_MAX: Duration = Duration::from_secs(30);
+/// A request without a body.
+const ASK_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A bucket that takes no copies is left alone for so long, doubled with every failure.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
@@ -84,7 +88,8 @@ impl Repair {
         loop {
             let keys = self.zonal().inner.missing.take(bucket, TAKEN_MAX).await;
             let taken = keys.len();
-            let copies = stream::iter(keys).map(|key| async move { (self.copy(&key, bucket).await, key) });
+            sleep(LATE_TIME).await;
+            let copies = stream::iter(keys).map(|key| async move { (self.copy_if_missing(&key, bucket).await, key) });
             let failed: Vec<Key> = copies
                 .buffer_unordered(COPIES_AT_ONCE)
                 .filter_map(|(copied, key)| std::future::ready(copied.is_err().then_some(key)))
@@ -99,6 +104,15 @@ impl Repair {
                 // What is missing there is more, perhaps, than was known.
                 self.recovered.notify_one();
             }
+        }
+    }
+
+    async fn copy_if_missing(&self, key: &Key, bucket: usize) -> Result<bool, Error> {
+        let head = timeout(ASK_TIME_MAX, self.zonal().buckets()[bucket].store.head(key)).await;
+        match head.unwrap_or_else(|_| Err(Error::retryable("head", "no answer in time"))) {
+            Ok(_) => Ok(false),
+            Err(Error::NotFound { .. }) => self.copy(key, bucket).await,
+            Err(error) => Err(error),
         }
     }
 
@@ -203,7 +217,7 @@ impl Repair {
 
     async fn list(&self, bucket: usize, range: &Prefix, start: Start) -> Result<(usize, Page), Error> {
         self.zonal().metrics().lists.inc();
-        let listed = timeout(LIST_TIME_MAX, self.zonal().buckets()[bucket].store.list(range, start)).await;
+        let listed = timeout(ASK_TIME_MAX, self.zonal().buckets()[bucket].store.list(range, start)).await;
         let page = listed.unwrap_or_else(|_| Err(Error::retryable("list", "no answer in time")))?;
         Ok((bucket, page))
     }
