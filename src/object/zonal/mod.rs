@@ -178,6 +178,6 @@ mod compare_test;
 #[cfg(test)]
 mod repair_test;
 #[cfg(test)]
-pub(super) mod testing;
+pub mod testing;
 #[cfg(test)]
 mod zonal_test;
