@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::apply::{Applier, Typed};
+use crate::beats;
 use crate::data_dir::open_data_dir;
 use crate::log::{GroupLog, GroupState, Log};
 use crate::network::GroupNetwork;
@@ -45,6 +46,7 @@ struct Inner {
     peers: Peers,
     traffic: Traffic,
     listening: AbortHandle,
+    beating: AbortHandle,
     /// Tells apart the append streams this node sends, over all groups.
     sessions: Arc<AtomicU32>,
 }
@@ -82,6 +84,7 @@ impl Node {
         let listener = listen(config.listen, identity.clone(), limits, traffic.clone(), serve.clone());
         let (listen_addr, accepting) = listener.await.map_err(Error::io(what))?;
         let listening = tokio::spawn(accepting).abort_handle();
+        let beating = tokio::spawn(beats::beat(serve.clone(), config.heartbeat)).abort_handle();
         let inner = Inner {
             peers: Peers::new(identity.clone(), limits, traffic.clone()),
             config,
@@ -95,6 +98,7 @@ impl Node {
             serve,
             traffic,
             listening,
+            beating,
             sessions: Arc::default(),
         };
         Ok(Node { inner: Arc::new(inner) })
@@ -302,6 +306,7 @@ impl Node {
             self.inner.serve.remove(replica.group());
         }
         self.inner.listening.abort();
+        self.inner.beating.abort();
         self.inner.peers.close_all();
         self.inner.log.close().await;
     }
@@ -315,6 +320,7 @@ impl Node {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.listening.abort();
+        self.beating.abort();
     }
 }
 

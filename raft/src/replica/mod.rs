@@ -91,6 +91,10 @@ impl Replica {
         self.leadership.subscribe()
     }
 
+    pub(crate) fn is_leader(&self) -> bool {
+        self.leadership.borrow().leader == Some(self.parts.node)
+    }
+
     pub(crate) fn applied(&self) -> watch::Receiver<LogPosition> {
         self.parts.applied.clone()
     }
