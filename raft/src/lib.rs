@@ -38,6 +38,7 @@ mod replica;
 mod serve;
 mod service;
 mod snapshot;
+mod succession;
 mod transport;
 mod types;
 

@@ -92,7 +92,11 @@ impl Replica {
     }
 
     pub(crate) fn is_leader(&self) -> bool {
-        self.leadership.borrow().leader == Some(self.parts.node)
+        self.is_led_by(self.parts.node)
+    }
+
+    pub(crate) fn is_led_by(&self, node: NodeId) -> bool {
+        self.leadership.borrow().leader == Some(node)
     }
 
     pub(crate) fn applied(&self) -> watch::Receiver<LogPosition> {
