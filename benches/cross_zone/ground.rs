@@ -166,7 +166,7 @@ fn remove(name: &str) {
     }
 }
 
-fn ip(arguments: &[&str]) -> Result<String> {
+pub fn ip(arguments: &[&str]) -> Result<String> {
     let output = Command::new("ip").args(arguments).output().context("iproute2 is needed")?;
     if !output.status.success() {
         bail!("ip {}: {} (root is needed)", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());

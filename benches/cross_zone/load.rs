@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 use crate::ground::{Ground, Zone, zone_name};
 use crate::process::{self, Owned};
 
-/// Connecting, and looking up where each partition ends.
 const READY_MAX: Duration = Duration::from_secs(120);
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
@@ -33,7 +32,7 @@ pub struct Plan {
 }
 
 pub struct Clients {
-    process: Owned,
+    _process: Owned,
     orders: ChildStdin,
     answers: mpsc::Receiver<String>,
 }
@@ -67,30 +66,22 @@ pub fn build() -> Result<PathBuf> {
 }
 
 /// Creates a topic from inside `zone`.
-pub fn create_topic(program: &Path, ground: &Ground, zone: Zone, bootstrap: &str, plan: &Plan) -> Result<()> {
+pub async fn create_topic(program: &Path, ground: &Ground, zone: Zone, bootstrap: &str, plan: &Plan) -> Result<()> {
     let mut command = process::command(&ground.zone(zone), program);
     command.args(["create", "--bootstrap", bootstrap, "--topic", &plan.topic]);
     command.args(["--partitions", &plan.partitions.to_string()]);
-    ensure!(command.status()?.success(), "the topic could not be created");
-    Ok(())
+    Owned::spawn(command)?.finish().await.context("the topic could not be created")
 }
 
 /// Waits until the broker behind `bootstrap` names so many brokers.
 pub async fn wait_brokers(program: &Path, ground: &Ground, zone: Zone, bootstrap: &str, brokers: usize) -> Result<()> {
     let mut command = process::command(&ground.zone(zone), program);
     command.args(["wait", "--bootstrap", bootstrap, "--brokers", &brokers.to_string()]);
-    let mut process = Owned::spawn(command)?;
-    loop {
-        if let Some(status) = process.child().try_wait()? {
-            ensure!(status.success(), "{bootstrap} does not name {brokers} brokers");
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    Owned::spawn(command)?.finish().await.with_context(|| format!("{bootstrap} does not name {brokers} brokers"))
 }
 
 impl Clients {
-    /// Starts the clients of a zone and waits until its readers know where they begin.
+    /// Starts the clients of a zone and waits until they say so.
     pub async fn start(
         program: &Path,
         ground: &Ground,
@@ -125,14 +116,10 @@ impl Clients {
                 }
             }
         });
-        let mut clients = Clients { process, orders, answers };
+        let mut clients = Clients { _process: process, orders, answers };
         let ready = clients.answer(READY_MAX).await?;
         ensure!(ready == "ready", "the clients said {ready}");
         Ok(clients)
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
     }
 
     pub fn begin(&mut self) -> Result<()> {

@@ -1,35 +1,60 @@
-//! Bytes between zones, counted by the kernel: Milepost beside other systems, under the same clients.
+//! Bytes between zones, counted by the kernel: Milepost beside Apache Kafka, under the same clients, in one run.
 //!
 //! ```text
-//! # cargo bench --bench cross_zone                     needs root and iproute2
-//! # cargo bench --bench cross_zone -- --quick          less than eight minutes
-//!       --seconds N    how long each workload is measured
+//! # cargo bench --bench cross_zone                     about half an hour; needs root, iproute2, Java and Maven
+//! # cargo bench --bench cross_zone -- --quick          less than eight minutes, both systems
+//!       --system NAME      milepost, kafka or kafka-follower-fetching alone
+//!       --workload LETTER  of a, b, c and d; e and f follow a
+//!       --seconds N        how long each workload is measured
+//!       --rate N           MB/s of each zone's producer [default: 5]
+//!       --latency-ms N     added by the object store to each request [default: 0]
+//!       --chart FILE       where the chart goes too
 //! ```
 //! Each zone is a network namespace with one link to the other zones and another to the store (`ground.rs`). Clients
-//! are librdkafka's (`tests/clients/rdkafka`, `zone-load`), the same for all systems.
+//! are librdkafka's (`tests/clients/rdkafka`, `zone-load`), the same for all systems: they name their zone in
+//! `client.id` and `client.rack`, and write with `acks=all`. Writes `target/cross_zone/report.json` and `chart.svg`.
+//!
+//! | workload | partitions | clients of each zone |
+//! |---|---|---|
+//! | a | 16 | a producer to all of them, a consumer of a third |
+//! | b | 100, objects of 300 KB | the same |
+//! | c | 1,000 | the same |
+//! | d | 16 | a producer, three consumers of the same third |
+//! | e | after a | one zone reads all of it from the beginning |
+//! | f | after e | a broker ends and loses its disk, an empty one comes |
+//!
+//! Another system is another file beside `kafka.rs` and a line in `suite.rs`.
 
+mod chart;
 mod ground;
+mod kafka;
 mod load;
 mod measure;
 mod milepost;
+#[path = "../prices.rs"]
+mod prices;
 mod process;
+mod report;
 #[path = "../../tests/s3/mod.rs"]
 mod s3;
+mod sockets;
 mod store;
+mod suite;
 mod system;
 #[path = "../load/usage.rs"]
 #[allow(dead_code)]
 mod usage;
 mod workloads;
 
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ground::Ground;
-use crate::milepost::{Milepost, Settings};
-use crate::workloads::{Run, Steady, Times};
+use crate::prices::Prices;
+use crate::workloads::{Run, Times};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -39,72 +64,94 @@ async fn main() -> Result<()> {
         [command, latency_ms] if command == store::COMMAND => return store::serve(latency_ms).await,
         _ => {}
     }
+    let options = Options::parse(arguments)?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // Whoever stops us stops what we started, too: it all goes with the future.
     tokio::select! {
-        done = run(arguments) => done,
+        done = run(&options) => done,
         _ = terminate.recv() => bail!("terminated"),
         _ = interrupt.recv() => bail!("interrupted"),
     }
 }
 
-async fn run(arguments: Vec<String>) -> Result<()> {
-    let mut times =
-        Times { idle: Duration::from_secs(20), warm: Duration::from_secs(10), measured: Duration::from_secs(40) };
-    let mut arguments = arguments.into_iter();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--seconds" => {
-                let seconds = arguments.next().context("--seconds needs a number")?;
-                times.measured = Duration::from_secs(seconds.parse()?);
+struct Options {
+    is_quick: bool,
+    system: Option<String>,
+    workload: Option<String>,
+    seconds: Option<u64>,
+    rate: u64,
+    latency: Duration,
+    chart: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(arguments: Vec<String>) -> Result<Options> {
+        let mut options = Options {
+            is_quick: false,
+            system: None,
+            workload: None,
+            seconds: None,
+            rate: 5_000_000,
+            latency: Duration::ZERO,
+            chart: None,
+        };
+        let mut arguments = arguments.into_iter();
+        while let Some(argument) = arguments.next() {
+            let mut next = || arguments.next().with_context(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--quick" => options.is_quick = true,
+                "--system" => options.system = Some(next()?),
+                "--workload" => options.workload = Some(next()?),
+                "--seconds" => options.seconds = Some(next()?.parse::<u64>()?.max(1)),
+                "--rate" => options.rate = next()?.parse::<u64>()?.max(1) * 1_000_000,
+                "--latency-ms" => options.latency = Duration::from_millis(next()?.parse()?),
+                "--chart" => options.chart = Some(next()?.into()),
+                // cargo says this to every bench.
+                "--bench" => {}
+                other => bail!("unknown argument {other}"),
             }
-            // cargo says this to every bench.
-            "--bench" => {}
-            other => bail!("unknown argument {other}"),
         }
+        Ok(options)
     }
-    let clients = load::build()?;
-    let ground = Ground::new()?;
-    let run = Run { ground: &ground, clients: clients.clone(), times };
-    let settings = Settings {
-        brokers_per_zone: 1,
-        puts_per_second: None,
-        puts_burst: None,
-        object_bytes: None,
-        store_latency: Duration::ZERO,
-    };
-    let steady = Steady {
-        name: "a",
-        partitions: 16,
-        bytes_per_second: 5_000_000,
-        linger_ms: 50,
-        readers: 1,
-        settings: settings.clone(),
-    };
-    let mut system = Milepost::new(env!("CARGO_BIN_EXE_milepost").into(), clients, settings)?;
-    let measured = steady.run(&run, &mut system).await?;
-    println!(
-        "idle: {:.0} B/s, {} packets, {:?}",
-        measured.idle.bytes_per_second(),
-        measured.idle.cross_packets,
-        measured.idle.kinds
-    );
-    let seen = measured.load.all_seen();
-    println!(
-        "load: produced {} cross {} ratio {:.5} packets {} {:?}",
-        seen.acked_bytes,
-        measured.load.cross_bytes,
-        measured.load.cross_bytes as f64 / seen.acked_bytes as f64,
-        measured.load.cross_packets,
-        measured.load.kinds
-    );
-    println!(
-        "{:?} {:?} {:?} read {} {:?}",
-        measured.load.requests,
-        seen.ack_us.ms(0.5),
-        seen.ack_us.ms(0.99),
-        seen.read_bytes,
-        seen.errors
-    );
+
+    fn times(&self) -> Times {
+        let times = suite::times(self.is_quick);
+        Times { measured: self.seconds.map_or(times.measured, Duration::from_secs), ..times }
+    }
+}
+
+async fn run(options: &Options) -> Result<()> {
+    let (clients, prices, started) = (load::build()?, Prices::load()?, Instant::now());
+    let mut rows = Vec::new();
+    for item in suite::items(options.is_quick, options.rate, options.latency) {
+        let is_wanted = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| name == wanted);
+        let letter = item.workload.name.split(':').next().unwrap_or_default();
+        if !is_wanted(&options.system, item.which.name()) || !is_wanted(&options.workload, letter) {
+            continue;
+        }
+        // Nothing of one run reaches into the next, counters included.
+        let ground = Ground::new()?;
+        let run = Run {
+            ground: &ground,
+            clients: clients.clone(),
+            times: options.times(),
+            workload: item.workload.clone(),
+            system: item.system(clients.clone())?,
+        };
+        let about = format!("{}, {}", item.which.name(), item.workload.name);
+        for row in run.rows().await.context(about)? {
+            rows.push(row.priced(&prices)?);
+        }
+        println!("\n{}", report::table(&rows));
+    }
+    ensure!(!rows.is_empty(), "no such system or workload");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/cross_zone");
+    report::write(&folder.join("report.json"), &rows)?;
+    let chart = chart::draw(&rows);
+    std::fs::write(folder.join("chart.svg"), &chart)?;
+    if let Some(path) = &options.chart {
+        std::fs::write(path, &chart).with_context(|| path.display().to_string())?;
+    }
+    println!("{} after {:.0} s", folder.join("report.json").display(), started.elapsed().as_secs_f64());
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! One window of a run: everything that grows is read before and after.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -12,7 +11,9 @@ use crate::store::Requests;
 use crate::system::{BytesByKind, System};
 
 /// Of TCP, IP and Ethernet with time stamps, for each packet.
-pub const HEADER_BYTES: u64 = 66;
+const HEADER_BYTES: u64 = 66;
+/// What no kind accounts for.
+const OTHER: &str = "other";
 
 /// What everything stood at, at one time.
 pub struct Snapshot {
@@ -29,7 +30,6 @@ pub struct Snapshot {
 pub struct Window {
     pub time: Duration,
     pub cross_bytes: u64,
-    pub cross_packets: u64,
     pub kinds: BytesByKind,
     pub cpu: Duration,
     /// By zone.
@@ -51,34 +51,33 @@ impl Snapshot {
 
     /// From `before` to this one, taken of the same brokers and clients.
     pub fn since(self, before: Snapshot) -> Window {
-        let sum = |links: &[Link], of: fn(&Link) -> u64| links.iter().map(of).sum::<u64>();
-        let (bytes, packets) = (|link: &Link| link.sent_bytes, |link: &Link| link.sent_packets);
-        let cross_bytes = sum(&self.links, bytes) - sum(&before.links, bytes);
-        let cross_packets = sum(&self.links, packets) - sum(&before.links, packets);
-        let mut kinds: BytesByKind = BTreeMap::new();
+        let mut window = Window::of_links(&before.links, &self.links, self.at - before.at);
         for (kind, now) in self.kinds {
             let then = before.kinds.get(&kind).copied().unwrap_or(0);
             // A connection that ended between the two is not counted any more.
-            kinds.insert(kind, now.saturating_sub(then));
+            let bytes = now.saturating_sub(then).min(window.kinds[OTHER]);
+            *window.kinds.entry(kind).or_default() += bytes;
+            *window.kinds.entry(OTHER.to_owned()).or_default() -= bytes;
         }
-        let told: u64 = kinds.values().sum();
-        let headers = (cross_packets * HEADER_BYTES).min(cross_bytes);
-        kinds.insert("headers".to_owned(), headers);
-        kinds.insert("other".to_owned(), cross_bytes.saturating_sub(told + headers));
-        kinds.retain(|_, bytes| *bytes > 0);
-        Window {
-            time: self.at - before.at,
-            cross_bytes,
-            cross_packets,
-            kinds,
-            cpu: self.cpu.saturating_sub(before.cpu),
-            requests: self.requests.into_iter().zip(before.requests).map(|(now, then)| now.since(then)).collect(),
-            seen: self.seen.into_iter().zip(&before.seen).map(|(now, then)| now.since(then)).collect(),
-        }
+        window.kinds.retain(|_, bytes| *bytes > 0);
+        window.cpu = self.cpu.saturating_sub(before.cpu);
+        window.requests = self.requests.into_iter().zip(before.requests).map(|(now, then)| now.since(then)).collect();
+        window.seen = self.seen.into_iter().zip(&before.seen).map(|(now, then)| now.since(then)).collect();
+        window
     }
 }
 
 impl Window {
+    /// What crossed, as far as the links tell: headers and the rest.
+    pub fn of_links(before: &[Link], after: &[Link], time: Duration) -> Window {
+        let sum = |of: fn(&Link) -> u64| after.iter().map(of).sum::<u64>() - before.iter().map(of).sum::<u64>();
+        let (cross_bytes, packets) = (sum(|link| link.sent_bytes), sum(|link| link.sent_packets));
+        let headers = (packets * HEADER_BYTES).min(cross_bytes);
+        let kinds = [("headers", headers), (OTHER, cross_bytes - headers)];
+        let kinds = kinds.map(|(kind, bytes)| (kind.to_owned(), bytes)).into();
+        Window { time, cross_bytes, kinds, ..Window::default() }
+    }
+
     /// Of all zones' clients together.
     pub fn all_seen(&self) -> Seen {
         let mut all = Seen::default();

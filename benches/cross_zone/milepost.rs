@@ -12,6 +12,7 @@ use crate::ground::{Ground, ZONES, Zone, address, zone_name};
 use crate::load;
 use crate::process::{self, Owned};
 use crate::store::{self, Requests, Store};
+use crate::suite::Which;
 use crate::system::{BytesByKind, Role, System};
 
 const CLIENT_PORT: u16 = 9100;
@@ -93,7 +94,7 @@ impl Milepost {
 #[async_trait(?Send)]
 impl System for Milepost {
     fn name(&self) -> String {
-        "milepost".to_owned()
+        Which::Milepost.name().to_owned()
     }
 
     async fn start(&mut self, ground: &Ground) -> Result<()> {

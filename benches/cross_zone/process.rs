@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::usage;
 
@@ -30,11 +30,14 @@ impl Owned {
         &mut self.0
     }
 
-    /// An error once it has ended by itself.
-    pub fn check(&mut self, name: &str) -> Result<()> {
-        match self.0.try_wait()? {
-            None => Ok(()),
-            Some(status) => bail!("{name} ended: {status}"),
+    /// Waits until it ends by itself; an error when it says that it failed.
+    pub async fn finish(mut self) -> Result<()> {
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                ensure!(status.success(), "{status}");
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }

@@ -7,7 +7,7 @@
 //! zone-load run     --bootstrap HOSTS --consumer-bootstrap HOSTS --zone az1 --topic T --partitions N
 //!                   --bytes-per-second N --read 0,3,6 [--readers N] [--from end] [--linger-ms N] [--value-bytes N]
 //! ```
-//! `run` says `ready` when every reader knows where it begins, and begins to write on the line `begin`. On `mark` it
+//! `run` says `ready` when its readers are started, and begins to write on the line `begin`. On `mark` it
 //! prints what happened up to then as one line of JSON, on `halt` it stops writing and prints the same once every
 //! record's fate is known. It ends when its input does, so it never outlives whoever started it.
 
@@ -84,7 +84,7 @@ fn serve(mut args: Args) -> Result<()> {
     };
     let linger_ms: u32 = args.optional("linger-ms", 5)?;
     let consumer_bootstrap = args.optional("consumer-bootstrap", bootstrap.clone())?;
-    let from = reader::From::parse(&args.optional("from", "end".to_owned())?)?;
+    let from = reader::parse(&args.optional("from", "end".to_owned())?)?;
     let readers = args.optional("readers", 1)?;
     let read: Vec<i32> = args.list("read").iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
     args.finish()?;

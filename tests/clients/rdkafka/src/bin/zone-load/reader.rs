@@ -3,43 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka_cases::client::ANSWER_TIMEOUT;
 
 use crate::tally::Tally;
 
-#[derive(Clone, Copy)]
-pub enum From {
-    Beginning,
-    End,
-}
-
-impl From {
-    pub fn parse(word: &str) -> Result<From> {
-        match word {
-            "beginning" => Ok(From::Beginning),
-            "end" => Ok(From::End),
-            other => bail!("--from {other} is neither beginning nor end"),
-        }
+/// Where reading begins.
+pub fn parse(word: &str) -> Result<Offset> {
+    match word {
+        "beginning" => Ok(Offset::Beginning),
+        "end" => Ok(Offset::End),
+        other => bail!("--from {other} is neither beginning nor end"),
     }
 }
 
-/// Returns when it is known where reading begins. The thread lives as long as the process.
-pub fn start(config: &ClientConfig, topic: &str, partitions: &[i32], from: From, tally: Arc<Tally>) -> Result<()> {
+/// The thread lives as long as the process.
+pub fn start(config: &ClientConfig, topic: &str, partitions: &[i32], from: Offset, tally: Arc<Tally>) -> Result<()> {
     let consumer: BaseConsumer = config.create()?;
     let mut assignment = TopicPartitionList::new();
     for partition in partitions {
-        let ends = consumer.fetch_watermarks(topic, *partition, ANSWER_TIMEOUT);
-        let (first, end) = ends.with_context(|| format!("watermarks of {topic}-{partition}"))?;
-        let at = match from {
-            From::Beginning => first,
-            From::End => end,
-        };
-        assignment.add_partition_offset(topic, *partition, Offset::Offset(at))?;
+        assignment.add_partition_offset(topic, *partition, from)?;
     }
     consumer.assign(&assignment)?;
     std::thread::spawn(move || {
