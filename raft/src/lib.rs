@@ -24,6 +24,7 @@ mod apply;
 mod codec;
 mod config;
 mod data_dir;
+pub mod door;
 mod error;
 mod group;
 pub mod inspect;
@@ -36,6 +37,8 @@ mod offers;
 mod replica;
 mod serve;
 mod service;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod snapshot;
 mod transport;
 mod types;
