@@ -23,7 +23,7 @@ use crate::transport::{Lane, Limits, PeerTraffic, Peers, Traffic, listen};
 use crate::types::{Raft, position};
 use crate::{
     CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service, SnapshotStore, StateMachine,
-    succession,
+    door, succession,
 };
 
 /// Ended connections of callers that wait to be looked at.
@@ -79,7 +79,7 @@ impl Node {
         }
         let (config, identity) = (Arc::new(config), Arc::new(identity));
         let opening = (config.clone(), identity.clone());
-        let opened = tokio::task::spawn_blocking(move || open_data_dir(&opening.0, &opening.1)).await;
+        let opened = door::blocking(move || open_data_dir(&opening.0, &opening.1)).await;
         let (log, snapshot_dir, groups) =
             opened.map_err(|why| Error::Stopped(format!("opening the log panicked: {why}")))??;
         let limits = Limits::of(&config);
@@ -187,7 +187,7 @@ impl Node {
         let inner = &self.inner;
         let newest = Newest::default();
         let (dir, loading) = (inner.snapshots.clone(), newest.clone());
-        let loaded = tokio::task::spawn_blocking(move || dir.newest(group)).await;
+        let loaded = door::blocking(move || dir.newest(group)).await;
         let loaded = loaded.map_err(|why| Error::Stopped(format!("reading a snapshot panicked: {why}")))??;
         let snapshot_at = loaded.as_ref().and_then(|(file, _)| file.meta.last_log_id);
         if let Some(purged) = purged_position(&log)
@@ -255,7 +255,7 @@ impl Node {
                 let log = GroupLog::new(id, self.inner.log.clone(), GroupState::default());
                 log.remove().await.map_err(Error::io("removing a group from the log"))?;
                 let dir = self.inner.snapshots.clone();
-                let removed = tokio::task::spawn_blocking(move || dir.remove_group(id)).await;
+                let removed = door::blocking(move || dir.remove_group(id)).await;
                 removed.map_err(std::io::Error::other).flatten().map_err(Error::io("removing snapshots"))?;
             }
         }

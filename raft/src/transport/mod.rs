@@ -84,6 +84,9 @@ pub(crate) struct Limits {
     pub(crate) connect_timeout: std::time::Duration,
     pub(crate) progress_timeout: std::time::Duration,
     pub(crate) beat_hold: std::time::Duration,
+    /// When the ticks of held beats are counted from: those of a node coincide, so that the beats of many groups to a
+    /// peer leave together.
+    pub(crate) ticks_from: tokio::time::Instant,
 }
 
 impl Limits {
@@ -97,6 +100,7 @@ impl Limits {
             connect_timeout: config.connect_timeout,
             progress_timeout: config.progress_timeout,
             beat_hold: config.beat_hold,
+            ticks_from: tokio::time::Instant::now(),
         }
     }
 }
