@@ -56,6 +56,7 @@ impl Collector for Sources {
             ("connections_refused", "Connections turned away", &connections.connections_refused),
             ("frames_refused", "Frames that closed their connection", &connections.frames_refused),
             ("memory_waits", "Frames that waited for the memory budget", &connections.memory_waits),
+            ("readers_dropped", "Connections closed for not taking answers", &connections.readers_dropped),
             ("client_bytes_in", "Bytes received from clients", &connections.bytes_in),
             ("client_bytes_out", "Bytes sent to clients", &connections.bytes_out),
         ];

@@ -32,6 +32,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 const PUT_TIMEOUT: Duration = Duration::from_secs(15);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 const _: () = assert!(PUT_TIMEOUT.as_secs() + COMMIT_TIMEOUT.as_secs() <= commit::PREDECESSORS_MAX.as_secs());
+/// Answers may take this part of the requests' memory, beside it.
+const ANSWERS_SHARE: usize = 4;
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
@@ -181,6 +183,7 @@ impl Node {
         let limits = Limits {
             request_bytes_max: config.request_bytes_max,
             memory_bytes_max: config.memory_bytes_max,
+            answer_bytes_max: config.memory_bytes_max / ANSWERS_SHARE,
             connections_max: config.connections_max,
             idle_max: config.connections_max_idle,
             ..Limits::default()
