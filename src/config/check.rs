@@ -35,6 +35,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         data_dir,
         puts_per_second: settings.puts_per_second.unwrap_or(10.0),
         puts_burst: settings.puts_burst.unwrap_or(20),
+        hedge_percent: settings.hedge_percent.unwrap_or(5.0),
         object_bytes: size(settings.object_bytes, 4 * MIB),
         memory_bytes_max: size(settings.memory_bytes_max, 1024 * MIB),
         cache_bytes: size(settings.cache_bytes, 256 * MIB),
@@ -117,6 +118,11 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
         config.puts_per_second.is_finite() && config.puts_per_second > 0.0,
         "puts_per_second",
         "must be more than 0: without PUTs nothing is ever acknowledged",
+    )?;
+    require(
+        (0.0..=100.0).contains(&config.hedge_percent),
+        "hedge_percent",
+        "must be from 0 to 100: no request is sent more than twice",
     )?;
     require(config.puts_burst >= 1, "puts_burst", "must be at least 1")?;
     require(config.connections_max >= 1, "connections_max", "must be at least 1")?;

@@ -159,6 +159,8 @@ fn impossible_combinations_are_refused_with_their_key() {
         (&["--puts-per-second=0"], "puts_per_second"),
         (&["--puts-per-second=NaN"], "puts_per_second"),
         (&["--puts-burst=0"], "puts_burst"),
+        (&["--hedge-percent=101"], "hedge_percent"),
+        (&["--hedge-percent=NaN"], "hedge_percent"),
         (&["--broker-id=-1"], "broker_id"),
         (&["--num-partitions=0"], "num_partitions"),
         (&["--default-replication-factor=0"], "default_replication_factor"),

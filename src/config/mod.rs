@@ -48,6 +48,7 @@ pub struct Config {
     pub store: Url,
     pub puts_per_second: f64,
     pub puts_burst: u32,
+    pub hedge_percent: f64,
     pub object_bytes: usize,
     pub memory_bytes_max: usize,
     pub cache_bytes: usize,

@@ -50,6 +50,8 @@ settings! {
     puts_per_second: f64,
     /// PUTs saved up while idle [default: 20]
     puts_burst: u32,
+    /// Slow PUTs, GETs and reads in the zone that may be sent again, in percent of all; 0: none [default: 5]
+    hedge_percent: f64,
     /// An object is sealed at this size [default: 4MiB]
     object_bytes: Size,
     /// Memory of all requests in progress [default: 1GiB]

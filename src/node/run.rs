@@ -22,7 +22,7 @@ use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
-use crate::object::{self, Paths, Store};
+use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
 use crate::upload::{self, Poison, Uploader};
 
@@ -138,9 +138,11 @@ impl Node {
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
         ];
 
+        let hedging = hedge::Settings::percent(config.hedge_percent);
         let settings = cache::Settings { capacity_bytes: config.cache_bytes, ..cache::Settings::default() };
         let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
         let poison = Arc::new(Poison::default());
+        let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());
         let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
         let uploader = Uploader {
@@ -152,6 +154,7 @@ impl Node {
             },
             store,
             paths,
+            hedger: put_hedger.clone(),
             cache: cache.clone(),
             lanes: lanes.clone(),
             poison: poison.clone(),
@@ -191,6 +194,7 @@ impl Node {
                     shards: shards.clone(),
                     cache,
                     uploads,
+                    put_hedges: put_hedger.counts,
                     server: server.clone(),
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
