@@ -58,6 +58,10 @@ settings! {
     memory_bytes_max: Size,
     /// Memory of the read cache [default: 256MiB]
     cache_bytes: Size,
+    /// Where the read cache keeps what leaves its memory; for this broker alone [default: nowhere]
+    cache_disk_dir: PathBuf,
+    /// How much of it; goes with cache_disk_dir [default: nothing]
+    cache_disk_bytes: Size,
     /// Id of the cluster to create or expect [default: any]
     cluster_id: String,
     /// Partitions of a topic created without a count [default: 1]

@@ -3,12 +3,20 @@ use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use bytes::Bytes;
 use milepost_raft::{Corrupt, LogPosition, StateMachine};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
-use crate::shard::{Outcome, Slot, State};
+use crate::shard::{Append, Entry, Outcome, Slot, State};
+use crate::types::{ByteRange, ObjectId};
 
 /// A reader that waits for news of several partitions at once.
 pub type Waiter = Arc<Notify>;
+
+/// Bytes that readers here wait for and will ask for soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    pub object: ObjectId,
+    pub range: ByteRange,
+}
 
 #[derive(Default)]
 struct Applied {
@@ -21,9 +29,15 @@ struct Applied {
 pub struct Replica {
     state: RwLock<Applied>,
     waiters: Mutex<HashMap<Slot, Vec<Weak<Notify>>>>,
+    expected: Option<mpsc::Sender<Expected>>,
 }
 
 impl Replica {
+    /// Tells of bytes that readers wait for as soon as a pointer to them comes, before it is committed.
+    pub fn telling(expected: mpsc::Sender<Expected>) -> Replica {
+        Replica { expected: Some(expected), ..Replica::default() }
+    }
+
     /// Reads the applied state. `read` must be short: apply waits for it.
     pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.state.read().expect("no writer panics").state)
@@ -44,6 +58,21 @@ impl Replica {
         if !list.iter().any(|w| w.ptr_eq(&waiter)) {
             list.push(waiter);
         }
+    }
+
+    /// What of an object somebody waits for. One range: most objects are fetched whole.
+    fn waited_for(&self, append: &Append) -> Option<ByteRange> {
+        let waiters = self.waiters.lock().expect("no holder panics");
+        let somebody = |slot| waiters.get(slot).is_some_and(|all| all.iter().any(|w| w.strong_count() > 0));
+        let mut parts = append.parts.iter().filter(|part| somebody(&part.slot));
+        let first = parts.next()?;
+        let last = parts.next_back().unwrap_or(first);
+        let len: u64 = last.batches.iter().map(|batch| u64::from(batch.len)).sum();
+        Some((first.start..last.start.saturating_add(len)).into())
+    }
+
+    fn anybody_waits(&self) -> bool {
+        !self.waiters.lock().expect("no holder panics").is_empty()
     }
 
     fn wake(&self, changed: &[Slot]) {
@@ -68,6 +97,20 @@ impl StateMachine for Replica {
         Ok(effect.outcome)
     }
 
+    /// The object is durable: a pointer leaves the broker that wrote it only then.
+    fn appended(&self, payload: &Bytes) {
+        let Some(expected) = self.expected.as_ref().filter(|queue| queue.capacity() > 0) else { return };
+        if !self.anybody_waits() {
+            return;
+        }
+        // An entry that cannot be read is apply's to complain of.
+        let Ok(Entry::Append { append, .. }) = Entry::decode(payload) else { return };
+        if let Some(range) = self.waited_for(&append) {
+            // When the queue is full the readers fetch for themselves.
+            let _ = expected.try_send(Expected { object: append.object, range });
+        }
+    }
+
     fn snapshot(&self) -> Box<dyn FnOnce() -> Bytes + Send> {
         let state = self.read(State::clone);
         Box::new(move || state.to_snapshot())
@@ -79,5 +122,47 @@ impl StateMachine for Replica {
         *self.state.write().expect("no writer panics") = Applied { state, index: at.index };
         self.wake(&changed);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::{Batch, Part};
+
+    fn append(slots: &[Slot]) -> Bytes {
+        let batch = Batch { len: 10, span: 1, max_timestamp: 0, sequence: None };
+        let part = |(start, slot): (u64, &Slot)| Part { slot: *slot, start: start * 10, batches: vec![batch] };
+        let object = ObjectId { broker: 1, epoch: 1, sequence: 7, attempt: 1 };
+        let append = Append { object, previous: 6, parts: (0..).zip(slots).map(part).collect() };
+        Entry::Append { append_time: 0, append }.encode()
+    }
+
+    #[test]
+    fn only_what_somebody_waits_for_is_told_of_and_only_once_per_object() {
+        let (told, mut expected) = mpsc::channel(4);
+        let replica = Replica::telling(told);
+        replica.appended(&append(&[1, 2, 3]));
+        let waiter = Waiter::default();
+        [2, 4].iter().for_each(|slot| replica.wake_on_change(*slot, &waiter));
+        replica.appended(&append(&[1, 3]));
+        assert!(expected.try_recv().is_err());
+        replica.appended(&append(&[1, 2, 3, 4, 5]));
+        assert_eq!(expected.try_recv().unwrap().range, ByteRange::new(10, 30));
+        replica.appended(&append(&[1, 2, 3]));
+        assert_eq!(expected.try_recv().unwrap().range, ByteRange::new(10, 10));
+        drop(waiter);
+        replica.appended(&append(&[2]));
+        assert!(expected.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_full_queue_holds_up_nothing() {
+        let (told, expected) = mpsc::channel(1);
+        let replica = Replica::telling(told);
+        let waiter = Waiter::default();
+        replica.wake_on_change(2, &waiter);
+        (0..5).for_each(|_| replica.appended(&append(&[2])));
+        assert_eq!(expected.len(), 1);
     }
 }

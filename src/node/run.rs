@@ -16,8 +16,8 @@ use crate::commit::{self, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
-use crate::fetch::Fetch;
-use crate::index::{OpenShard, Shards};
+use crate::fetch::{Fetch, prefetch};
+use crate::index::{OpenShard, Replica, Shards};
 use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
@@ -35,6 +35,9 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
 
+/// Objects that readers here are about to want; more are left to the readers.
+const EXPECTED_QUEUE: usize = 64;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("object store: {0}")]
@@ -45,6 +48,8 @@ pub enum Error {
     Seat(#[from] SeatError),
     #[error("raft: {0}")]
     Raft(#[from] raft::Error),
+    #[error(transparent)]
+    Cache(#[from] cache::OpenError),
     #[error("{what} {address}: {source}")]
     Listen { what: &'static str, address: String, source: std::io::Error },
 }
@@ -133,14 +138,24 @@ impl Node {
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
-        let background = vec![
+        let (expected, pointers) = mpsc::channel(EXPECTED_QUEUE);
+        let replica = move || Replica::telling(expected.clone());
+        let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
-            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
+            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened)),
         ];
 
         let hedging = hedge::Settings::percent(config.hedge_percent);
-        let settings = cache::Settings { capacity_bytes: config.cache_bytes, ..cache::Settings::default() };
-        let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
+        let settings = cache::Settings {
+            capacity_bytes: config.cache_bytes,
+            disk: config.cache_disk.clone().map(|disk| cache::Disk { dir: disk.dir, capacity_bytes: disk.bytes }),
+            hedging,
+            ..cache::Settings::default()
+        };
+        let zone = Arc::new(cache::Zone::new(cluster.clone()));
+        let cache = Arc::new(Cache::open(store.clone(), paths.clone(), zone, settings).await?);
+        peers.share(cache.clone());
+        background.push(tokio::spawn(prefetch(cache.clone(), pointers)));
         let poison = Arc::new(Poison::default());
         let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());

@@ -49,14 +49,15 @@ pub(crate) mod kind {
     pub(crate) const PING: u8 = 255;
 }
 
-/// Connections to a peer, by priority: bulk never delays Raft.
+/// Connections to a peer, by priority: large frames delay neither the application's small ones nor Raft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Raft = 0,
     Application = 1,
+    Bulk = 2,
 }
 
-pub(crate) const LANES: usize = 2;
+pub(crate) const LANES: usize = 3;
 
 /// The bounds a connection works under.
 #[derive(Clone, Copy, Debug)]
