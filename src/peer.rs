@@ -26,12 +26,12 @@ pub const JOIN: u8 = 7;
 pub const STATE: u8 = 8;
 
 /// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
-pub const READ: u8 = 9;
+pub const READ: u8 = 10;
 
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
-        COMMIT => "commit",
+        COMMIT => "forward",
         AWAIT_HELD => "await_held",
         SHARD_ENTRY => "shard_entry",
         READ_INDEX => "read_index",
@@ -40,8 +40,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         JOIN => "join",
         STATE => "state",
         READ => "read",
-        128.. => "raft",
-        _ => "unknown",
+        _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }
 

@@ -81,15 +81,15 @@ impl Fetcher {
         let deadline = Instant::now() + self.source.get_timeout;
         let permit = async { Ok(self.source.budget(self.purpose).acquire().await.expect("never closed")) };
         let _permit = retry::within("get", deadline, permit).await?;
-        if let Some(bytes) = self.from_neighbours(name, range, deadline).await {
+        if let Some(bytes) = self.ask_neighbours(name, range, deadline).await {
             // The owner keeps it on its disk.
             return Ok((bytes, HybridCacheProperties::default().with_location(Location::InMem)));
         }
-        Ok((self.from_store(name, range, deadline).await?, HybridCacheProperties::default()))
+        Ok((self.ask_store(name, range, deadline).await?, HybridCacheProperties::default()))
     }
 
     /// `None`: this broker has to ask the store.
-    async fn from_neighbours(&self, name: Name, range: ByteRange, deadline: Instant) -> Option<Bytes> {
+    async fn ask_neighbours(&self, name: Name, range: ByteRange, deadline: Instant) -> Option<Bytes> {
         if matches!(self.purpose, Purpose::Neighbour { .. }) {
             return None;
         }
@@ -104,7 +104,7 @@ impl Fetcher {
                 Ok(bytes)
             };
             // An owner that is slow: its copy is worth a GET more, within the budget for those.
-            let error = match reads.run(read, || self.from_store(name, range, deadline)).await {
+            let error = match reads.run(read, || self.ask_store(name, range, deadline)).await {
                 Ok(bytes) => return Some(bytes),
                 Err(error) => error,
             };
@@ -117,7 +117,7 @@ impl Fetcher {
         None
     }
 
-    async fn from_store(&self, name: Name, range: ByteRange, deadline: Instant) -> Result<Bytes, Error> {
+    async fn ask_store(&self, name: Name, range: ByteRange, deadline: Instant) -> Result<Bytes, Error> {
         let Source { store, paths, gets, metrics, .. } = &*self.source;
         let key = paths.key(name);
         let get = || {

@@ -22,12 +22,12 @@ const SNAPSHOT: u8 = 2;
 
 pub(super) fn put_name(out: &mut impl BufMut, name: &Name) {
     match name {
-        Name::WriteAhead(object) => {
+        Name::WriteAhead(ObjectId { broker, epoch, sequence, attempt }) => {
             out.put_u8(WRITE_AHEAD);
-            varint::put_signed(out, object.broker.into());
-            varint::put(out, object.epoch);
-            varint::put(out, object.sequence);
-            varint::put(out, object.attempt.into());
+            varint::put_signed(out, (*broker).into());
+            varint::put(out, *epoch);
+            varint::put(out, *sequence);
+            varint::put(out, (*attempt).into());
         }
         Name::Data { shard, job, unique } => {
             out.put_u8(DATA);
