@@ -5,17 +5,34 @@ use bytes::Bytes;
 use milepost_raft::{Corrupt, LogPosition, StateMachine};
 use tokio::sync::{Notify, mpsc};
 
-use crate::shard::{Append, Entry, Outcome, Slot, State};
+use crate::shard::{Entry, Outcome, Slot, State};
 use crate::types::{ByteRange, ObjectId};
 
 /// A reader that waits for news of several partitions at once.
 pub type Waiter = Arc<Notify>;
 
-/// Bytes that readers here wait for and will ask for soon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
-    pub object: ObjectId,
-    pub range: ByteRange,
+type Waiters = Arc<Mutex<HashMap<Slot, Vec<Weak<Notify>>>>>;
+
+/// An entry on its way into the log while somebody waits here. Looked into elsewhere: Raft does not wait for that.
+pub struct Incoming {
+    waiters: Waiters,
+    payload: Bytes,
+}
+
+impl Incoming {
+    /// What of an object somebody still waits for. One range: most objects are fetched whole. The object is durable, since
+    /// pointers to it leave the broker that wrote it only then.
+    pub fn waited_for(&self) -> Option<(ObjectId, ByteRange)> {
+        // An entry that cannot be read is apply's to complain of.
+        let Ok(Entry::Append { append, .. }) = Entry::decode(&self.payload) else { return None };
+        let waiters = self.waiters.lock().expect("no holder panics");
+        let somebody = |slot| waiters.get(slot).is_some_and(|all| all.iter().any(|w| w.strong_count() > 0));
+        let mut parts = append.parts.iter().filter(|part| somebody(&part.slot));
+        let first = parts.next()?;
+        let last = parts.next_back().unwrap_or(first);
+        let len: u64 = last.batches.iter().map(|batch| u64::from(batch.len)).sum();
+        Some((append.object, (first.start..last.start.saturating_add(len)).into()))
+    }
 }
 
 #[derive(Default)]
@@ -28,14 +45,14 @@ struct Applied {
 #[derive(Default)]
 pub struct Replica {
     state: RwLock<Applied>,
-    waiters: Mutex<HashMap<Slot, Vec<Weak<Notify>>>>,
-    expected: Option<mpsc::Sender<Expected>>,
+    waiters: Waiters,
+    incoming: Option<mpsc::Sender<Incoming>>,
 }
 
 impl Replica {
-    /// Tells of bytes that readers wait for as soon as a pointer to them comes, before it is committed.
-    pub fn telling(expected: mpsc::Sender<Expected>) -> Replica {
-        Replica { expected: Some(expected), ..Replica::default() }
+    /// Tells of entries that come while readers wait, before they are committed.
+    pub fn telling(incoming: mpsc::Sender<Incoming>) -> Replica {
+        Replica { incoming: Some(incoming), ..Replica::default() }
     }
 
     /// Reads the applied state. `read` must be short: apply waits for it.
@@ -58,17 +75,6 @@ impl Replica {
         if !list.iter().any(|w| w.ptr_eq(&waiter)) {
             list.push(waiter);
         }
-    }
-
-    /// What of an object somebody waits for. One range: most objects are fetched whole.
-    fn waited_for(&self, append: &Append) -> Option<ByteRange> {
-        let waiters = self.waiters.lock().expect("no holder panics");
-        let somebody = |slot| waiters.get(slot).is_some_and(|all| all.iter().any(|w| w.strong_count() > 0));
-        let mut parts = append.parts.iter().filter(|part| somebody(&part.slot));
-        let first = parts.next()?;
-        let last = parts.next_back().unwrap_or(first);
-        let len: u64 = last.batches.iter().map(|batch| u64::from(batch.len)).sum();
-        Some((first.start..last.start.saturating_add(len)).into())
     }
 
     fn anybody_waits(&self) -> bool {
@@ -97,17 +103,12 @@ impl StateMachine for Replica {
         Ok(effect.outcome)
     }
 
-    /// The object is durable: a pointer leaves the broker that wrote it only then.
     fn appended(&self, payload: &Bytes) {
-        let Some(expected) = self.expected.as_ref().filter(|queue| queue.capacity() > 0) else { return };
-        if !self.anybody_waits() {
-            return;
-        }
-        // An entry that cannot be read is apply's to complain of.
-        let Ok(Entry::Append { append, .. }) = Entry::decode(payload) else { return };
-        if let Some(range) = self.waited_for(&append) {
+        if let Some(incoming) = &self.incoming
+            && self.anybody_waits()
+        {
             // When the queue is full the readers fetch for themselves.
-            let _ = expected.try_send(Expected { object: append.object, range });
+            let _ = incoming.try_send(Incoming { waiters: self.waiters.clone(), payload: payload.clone() });
         }
     }
 
@@ -128,7 +129,7 @@ impl StateMachine for Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::{Batch, Part};
+    use crate::shard::{Append, Batch, Part};
 
     fn append(slots: &[Slot]) -> Bytes {
         let batch = Batch { len: 10, span: 1, max_timestamp: 0, sequence: None };
@@ -139,30 +140,31 @@ mod tests {
     }
 
     #[test]
-    fn only_what_somebody_waits_for_is_told_of_and_only_once_per_object() {
-        let (told, mut expected) = mpsc::channel(4);
+    fn only_what_somebody_still_waits_for_is_told_of() {
+        let (told, mut incoming) = mpsc::channel(4);
         let replica = Replica::telling(told);
         replica.appended(&append(&[1, 2, 3]));
+        assert!(incoming.try_recv().is_err(), "nobody waits for anything");
         let waiter = Waiter::default();
         [2, 4].iter().for_each(|slot| replica.wake_on_change(*slot, &waiter));
-        replica.appended(&append(&[1, 3]));
-        assert!(expected.try_recv().is_err());
-        replica.appended(&append(&[1, 2, 3, 4, 5]));
-        assert_eq!(expected.try_recv().unwrap().range, ByteRange::new(10, 30));
-        replica.appended(&append(&[1, 2, 3]));
-        assert_eq!(expected.try_recv().unwrap().range, ByteRange::new(10, 10));
+        let mut after = |slots: &[Slot]| {
+            replica.appended(&append(slots));
+            Some(incoming.try_recv().unwrap().waited_for()?.1)
+        };
+        assert_eq!(after(&[1, 3]), None);
+        assert_eq!(after(&[1, 2, 3, 4, 5]), Some(ByteRange::new(10, 30)));
+        assert_eq!(after(&[1, 2, 3]), Some(ByteRange::new(10, 10)));
         drop(waiter);
-        replica.appended(&append(&[2]));
-        assert!(expected.try_recv().is_err());
+        assert_eq!(after(&[2]), None);
     }
 
     #[test]
     fn a_full_queue_holds_up_nothing() {
-        let (told, expected) = mpsc::channel(1);
+        let (told, incoming) = mpsc::channel(1);
         let replica = Replica::telling(told);
         let waiter = Waiter::default();
         replica.wake_on_change(2, &waiter);
         (0..5).for_each(|_| replica.appended(&append(&[2])));
-        assert_eq!(expected.len(), 1);
+        assert_eq!(incoming.len(), 1);
     }
 }

@@ -35,8 +35,8 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
 
-/// Objects that readers here are about to want; more are left to the readers.
-const EXPECTED_QUEUE: usize = 64;
+/// Entries that are looked into for what readers here will want; more are left to the readers.
+const INCOMING_QUEUE: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -138,8 +138,8 @@ impl Node {
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
-        let (expected, pointers) = mpsc::channel(EXPECTED_QUEUE);
-        let replica = move || Replica::telling(expected.clone());
+        let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
+        let replica = move || Replica::telling(incoming.clone());
         let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened)),
@@ -155,7 +155,7 @@ impl Node {
         let zone = Arc::new(cache::Zone::new(cluster.clone()));
         let cache = Arc::new(Cache::open(store.clone(), paths.clone(), zone, settings).await?);
         peers.share(cache.clone());
-        background.push(tokio::spawn(prefetch(cache.clone(), pointers)));
+        background.push(tokio::spawn(prefetch(cache.clone(), entries)));
         let poison = Arc::new(Poison::default());
         let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());
