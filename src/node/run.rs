@@ -63,6 +63,8 @@ pub struct Node {
     uploading: JoinHandle<()>,
     background: Vec<JoinHandle<()>>,
     console: Option<JoinHandle<()>>,
+    #[cfg(test)]
+    cache_metrics: cache::Metrics,
 }
 
 impl Node {
@@ -155,6 +157,8 @@ impl Node {
         let zone = Arc::new(cache::Zone::new(cluster.clone()));
         let cache = Arc::new(Cache::open(store.clone(), paths.clone(), zone, settings).await?);
         peers.share(cache.clone());
+        #[cfg(test)]
+        let cache_metrics = cache.metrics().clone();
         background.push(tokio::spawn(prefetch(cache.clone(), entries)));
         let poison = Arc::new(Poison::default());
         let put_hedger = Hedger::new(hedging);
@@ -221,7 +225,17 @@ impl Node {
         let (stop, stopping) = watch::channel(false);
         let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
         info!(%address, "clients are served");
-        Ok(Node { address, cluster, stop, serving, uploading, background, console })
+        Ok(Node {
+            address,
+            cluster,
+            stop,
+            serving,
+            uploading,
+            background,
+            console,
+            #[cfg(test)]
+            cache_metrics,
+        })
     }
 
     /// Where clients are served: the real port when 0 was asked for.
@@ -232,6 +246,11 @@ impl Node {
     #[cfg(test)]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    #[cfg(test)]
+    pub fn cache_metrics(&self) -> &cache::Metrics {
+        &self.cache_metrics
     }
 
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
