@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
 use crate::index::Shards;
+use crate::object::HedgeCounts;
 use crate::peer;
 use crate::upload;
 
@@ -27,12 +28,14 @@ pub struct Sources {
     pub shards: Arc<Shards>,
     pub cache: Arc<Cache>,
     pub uploads: Arc<upload::Counters>,
+    pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
 }
 
 pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
+    sources.put_hedges.register(&mut registry, "put");
     registry.register_collector(Box::new(sources));
     registry
 }
