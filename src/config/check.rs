@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, ZoneCidr};
+use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, StoreUrl, StoreUrls, ZoneCidr};
 
 const MIB: usize = 1024 * 1024;
 
@@ -34,6 +34,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         internal_listen,
         internal_advertise,
         store: store(settings.store, &data_dir, &seeds)?,
+        store_compare_every: settings.store_compare_every.map_or(Duration::from_secs(3600), |span| span.0),
         seeds,
         data_dir,
         puts_per_second: settings.puts_per_second.unwrap_or(10.0),
@@ -107,8 +108,8 @@ fn cache_disk(dir: Option<PathBuf>, bytes: Option<Size>) -> Result<Option<CacheD
     }
 }
 
-fn store(said: Option<Url>, data_dir: &Path, seeds: &[HostPort]) -> Result<Url, Error> {
-    let Some(url) = said else {
+fn store(said: Option<Vec<StoreUrl>>, data_dir: &Path, seeds: &[HostPort]) -> Result<StoreUrls, Error> {
+    let Some(said) = said else {
         require(
             seeds.is_empty(),
             "store",
@@ -116,16 +117,19 @@ fn store(said: Option<Url>, data_dir: &Path, seeds: &[HostPort]) -> Result<Url, 
         )?;
         let directory = std::path::absolute(data_dir.join("objects")).ok();
         return match directory.and_then(|directory| Url::from_directory_path(directory).ok()) {
-            Some(url) => Ok(url),
+            Some(url) => Ok(StoreUrls { regional: Some(url), ..StoreUrls::default() }),
             None => refuse("data_dir", format!("{} is no usable path", data_dir.display())),
         };
     };
-    match url.scheme() {
-        "s3" | "file" => Ok(url),
-        "memory" if seeds.is_empty() => Ok(url),
-        "memory" => refuse("store", "memory:// cannot be shared by several brokers"),
-        other => refuse("store", format!("'{other}' is not one of s3, file, memory")),
+    for StoreUrl { url, .. } in &said {
+        match url.scheme() {
+            "s3" | "file" => {}
+            "memory" if seeds.is_empty() => {}
+            "memory" => return refuse("store", "memory:// cannot be shared by several brokers"),
+            other => return refuse("store", format!("'{other}' is not one of s3, file, memory")),
+        }
     }
+    StoreUrls::new(said).or_else(|reason| refuse("store", reason))
 }
 
 fn check_numbers(config: &Config) -> Result<(), Error> {
@@ -142,6 +146,7 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
     )?;
     require(config.puts_burst >= 1, "puts_burst", "must be at least 1")?;
     require(config.connections_max >= 1, "connections_max", "must be at least 1")?;
+    require(config.store_compare_every >= Duration::from_secs(1), "store_compare_every", "must be at least a second")?;
     require(!config.connections_max_idle.is_zero(), "connections_max_idle", "must be more than 0")?;
     require((1..=100_000).contains(&config.num_partitions), "num_partitions", "must be from 1 to 100000")?;
     require(

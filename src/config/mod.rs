@@ -21,11 +21,9 @@ mod config_test;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use url::Url;
-
 pub use cli::{Cli, Command, Inspect};
 pub use settings::{ServeArgs, Settings};
-pub use values::{HostPort, LogFormat, Size, Span, ZoneCidr};
+pub use values::{HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneCidr};
 
 use crate::types::BrokerId;
 
@@ -45,7 +43,8 @@ pub struct Config {
     /// Internal addresses of brokers to join; empty for the first.
     pub seeds: Vec<HostPort>,
     pub data_dir: PathBuf,
-    pub store: Url,
+    pub store: StoreUrls,
+    pub store_compare_every: Duration,
     pub puts_per_second: f64,
     pub puts_burst: u32,
     pub hedge_percent: f64,

@@ -23,8 +23,10 @@ use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
+use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
+use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -78,7 +80,7 @@ impl Node {
     /// # Errors
     /// Something in the configuration, the directory or the bucket is wrong, and says what.
     pub async fn start(config: Config) -> Result<Node, Error> {
-        let store = object::open(config.store.as_str()).await?;
+        let store = object::open_all(&config.store, config.zone.as_deref()).await?;
         Self::start_on(store, config).await
     }
 
@@ -102,6 +104,9 @@ impl Node {
         };
         let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
+        let repair = store
+            .classes()
+            .map(|classes| Repair::new(classes.clone(), paths.clone(), marker, config.store_compare_every));
 
         let peers = Arc::new(Peers::default());
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
@@ -128,7 +133,10 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Self::furnish(config, cluster, peers, store, paths, clients, address).await
+        let repairing = repair.map(|repair| tokio::spawn(repair.run(share_of(cluster.clone()))));
+        let mut node = Self::furnish(config, cluster, peers, store, paths, clients, address).await?;
+        node.background.extend(repairing);
+        Ok(node)
     }
 
     /// Builds the rooms from the object store up to the sockets.
@@ -169,6 +177,7 @@ impl Node {
         let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());
         let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
+        let zonal = store.classes().map(|classes| classes.zonal().metrics().clone());
         let uploader = Uploader {
             settings: upload::Settings {
                 broker: config.broker_id,
@@ -191,13 +200,15 @@ impl Node {
             puts_burst: config.puts_burst.into(),
             object_bytes: config.object_bytes,
         };
+        let classes = StorageClass::ALL.into_iter().filter(|class| config.store.has(*class));
         let produce = Arc::new(Produce {
             cluster: cluster.clone(),
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
-            ingest: Ingest::start(ingest_settings, sealed),
+            ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
             message_bytes_max: config.message_max_bytes,
+            class_default: config.store.default_class(),
         });
         let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
         let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
@@ -219,6 +230,7 @@ impl Node {
                     cluster: cluster.clone(),
                     shards: shards.clone(),
                     cache,
+                    zonal,
                     uploads,
                     put_hedges: put_hedger.counts,
                     server: server.clone(),
@@ -291,6 +303,19 @@ impl Node {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
             let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
+        }
+    }
+}
+
+/// What the live brokers agree on without a word: each takes every so-many-th.
+fn share_of(cluster: Cluster) -> impl Fn() -> Share + Send + Sync {
+    move || {
+        let view = cluster.view();
+        let alive: Vec<_> = view.brokers().filter(|b| b.alive).map(|b| b.id).collect();
+        match alive.iter().position(|id| *id == cluster.broker_id()) {
+            Some(index) => Share { index, count: alive.len() },
+            // Nobody counts on a broker that is not seen.
+            None => Share { index: 0, count: 0 },
         }
     }
 }
