@@ -17,6 +17,7 @@ use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
 use crate::fetch::Fetch;
+use crate::group::{self, Coordinators, Groups};
 use crate::index::{OpenShard, Shards};
 use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
@@ -53,6 +54,7 @@ pub enum Error {
 pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
+    coordinators: Arc<Coordinators>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     uploading: JoinHandle<()>,
@@ -132,7 +134,15 @@ impl Node {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
-        let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
+        let group_settings = group::Settings::from(&config);
+        let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let opened = {
+            let coordinators = coordinators.clone();
+            move |shard: Arc<OpenShard>| {
+                sequencers.open(shard.clone());
+                coordinators.open(shard);
+            }
+        };
         let background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
@@ -182,7 +192,9 @@ impl Node {
             idle_max: config.connections_max_idle,
             ..Limits::default()
         };
-        let server = Server::new(Arc::new(Rooms { produce, fetch, admin }), limits);
+        let groups = Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), group_settings);
+        let groups = Arc::new(groups);
+        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups }), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = listen("metrics_listen", address).await?;
@@ -202,7 +214,7 @@ impl Node {
         let (stop, stopping) = watch::channel(false);
         let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
         info!(%address, "clients are served");
-        Ok(Node { address, cluster, stop, serving, uploading, background, console })
+        Ok(Node { address, cluster, coordinators, stop, serving, uploading, background, console })
     }
 
     /// Where clients are served: the real port when 0 was asked for.
@@ -219,6 +231,8 @@ impl Node {
     /// handed over.
     pub async fn shut_down(self) {
         self.say_goodbye().await;
+        // Members that wait for their groups would hold up the end.
+        self.coordinators.stop();
         let _ = self.stop.send(true);
         // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
         // ingest, and with ingest the uploader, when everything is handed on.
