@@ -201,6 +201,11 @@ impl Coordinator {
         self.groups.remove(id);
     }
 
+    #[cfg(test)]
+    pub(super) fn timers(&self) -> usize {
+        self.due.len()
+    }
+
     /// Not a change of the group that its own next steps depend on.
     pub(super) fn propose(&mut self, slot: Slot, group: &str, change: Change, then: Then) {
         self.commands.push(Command::Propose { slot, group: group.to_owned(), change, then });

@@ -50,14 +50,15 @@ impl Turn<'_> {
         if group.metadata_bytes() + bytes > self.settings.metadata_bytes_max {
             return false;
         }
+        // Whoever has an id already is one of those who are waited for.
+        let promised = if join.member.is_empty() { group.pending.len() } else { 0 };
         match group.state {
             // Those who have joined count: so the last to rejoin is left out when the limit was lowered.
-            GroupState::PreparingRebalance if known.is_some_and(|member| member.joining.is_some()) => true,
             GroupState::PreparingRebalance => {
-                let waiting = if join.member.is_empty() { group.pending.len() } else { 0 };
-                group.awaiting_join() + waiting < self.settings.members_max
+                known.is_some_and(|member| member.joining.is_some())
+                    || group.awaiting_join() + promised < self.settings.members_max
             }
-            _ => known.is_some() || group.members.len() + group.pending.len() < self.settings.members_max,
+            _ => known.is_some() || group.members.len() + promised < self.settings.members_max,
         }
     }
 
