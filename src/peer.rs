@@ -28,7 +28,7 @@ pub const STATE: u8 = 8;
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
-        COMMIT => "commit",
+        COMMIT => "forward",
         AWAIT_HELD => "await_held",
         SHARD_ENTRY => "shard_entry",
         READ_INDEX => "read_index",
@@ -36,8 +36,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         ROOT => "root",
         JOIN => "join",
         STATE => "state",
-        128.. => "raft",
-        _ => "unknown",
+        _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }
 

@@ -53,7 +53,7 @@ impl Reign {
             (state.groups().clock_ms(), all)
         });
         for (slot, id, group) in with_members {
-            group.classic().into_iter().for_each(|classic| groups.load(now.into(), slot, &id, classic));
+            group.classic().into_iter().for_each(|classic| groups.load(now, slot, &id, classic));
         }
         Reign {
             shard: keeper.shard.clone(),
@@ -79,7 +79,7 @@ impl Reign {
         let mut sweep_at = self.began + SWEEP_INTERVAL;
         loop {
             self.obey();
-            let late_at = self.groups.deadline().map_or(sweep_at, |at| sweep_at.min(at.into()));
+            let late_at = self.groups.deadline().map_or(sweep_at, |at| sweep_at.min(at));
             let open = self.proposals.len() < PROPOSALS_MAX;
             tokio::select! {
                 changed = leadership.changed() => {
@@ -90,7 +90,7 @@ impl Reign {
                 }
                 _ = stop.changed() => break,
                 Some((id, then, decided)) = self.proposals.next() => {
-                    self.groups.decided(Instant::now().into(), &id, then, decided);
+                    self.groups.decided(Instant::now(), &id, then, decided);
                 }
                 request = requests.recv(), if open => match request {
                     Some(request) => self.take(request),
@@ -98,7 +98,7 @@ impl Reign {
                 },
                 () = sleep_until(late_at) => {
                     let now = Instant::now();
-                    self.groups.tick(now.into());
+                    self.groups.tick(now);
                     if now >= sweep_at {
                         sweep_at = now + SWEEP_INTERVAL;
                         self.sweep();
@@ -130,7 +130,7 @@ impl Reign {
         };
         self.waiter_next += 1;
         self.waiting.insert(self.waiter_next, answer);
-        self.groups.ask(Instant::now().into(), slot, &id, applied.as_deref(), ask, self.waiter_next);
+        self.groups.ask(Instant::now(), slot, &id, applied.as_deref(), ask, self.waiter_next);
     }
 
     fn obey(&mut self) {

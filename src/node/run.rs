@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use milepost_raft as raft;
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::lookup_host;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -16,6 +16,7 @@ use crate::commit::{self, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
+use crate::door::net::TcpListener;
 use crate::fetch::Fetch;
 use crate::group::{self, Coordinators, Groups};
 use crate::index::{OpenShard, Shards};
@@ -55,6 +56,8 @@ pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
     coordinators: Arc<Coordinators>,
+    #[cfg(feature = "simulation")]
+    shards: Arc<Shards>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     uploading: JoinHandle<()>,
@@ -197,7 +200,8 @@ impl Node {
         let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups }), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
-                let listener = listen("metrics_listen", address).await?;
+                let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
+                let listener = listener.map_err(|e| listen_error("metrics_listen", address, e))?;
                 let sources = Sources {
                     cluster: cluster.clone(),
                     shards: shards.clone(),
@@ -210,11 +214,22 @@ impl Node {
             None => None,
         };
         // Until it has caught up, clients that try this broker wait in the listener's backlog.
-        cluster::announce(cluster.clone(), shards).await;
+        cluster::announce(cluster.clone(), shards.clone()).await;
         let (stop, stopping) = watch::channel(false);
         let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
         info!(%address, "clients are served");
-        Ok(Node { address, cluster, coordinators, stop, serving, uploading, background, console })
+        Ok(Node {
+            address,
+            cluster,
+            coordinators,
+            #[cfg(feature = "simulation")]
+            shards,
+            stop,
+            serving,
+            uploading,
+            background,
+            console,
+        })
     }
 
     /// Where clients are served: the real port when 0 was asked for.
@@ -222,9 +237,15 @@ impl Node {
         self.address
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// The simulation looks at every replica.
+    #[cfg(feature = "simulation")]
+    pub fn shards(&self) -> &Arc<Shards> {
+        &self.shards
     }
 
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is

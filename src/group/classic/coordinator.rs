@@ -1,6 +1,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::group::classic::ask::{Ask, Described, Listed, Reply, Waiter};
 use crate::group::classic::live::{GroupState, Live};

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::time::Instant;
+use tokio::time::Instant;
 
 use crate::group::classic::ask::{Caller, Commit, Reply, Waiter};
 use crate::group::classic::coordinator::{Coordinator, Then};
