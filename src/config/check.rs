@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, StoreUrl, StoreUrls, ZoneCidr};
+use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, Span, StoreUrl, StoreUrls, ZoneCidr};
 
 const MIB: usize = 1024 * 1024;
 
@@ -19,6 +19,7 @@ const LOG_FILTER: &str = "info,openraft=error";
 
 pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     let size = |setting: Option<Size>, default: usize| setting.map_or(default, |size| size.0);
+    let span = |setting: Option<Span>, default: Duration| setting.map_or(default, |span| span.0);
     let listen = settings.listen.unwrap_or_else(|| local(9092));
     let internal_listen = settings.internal_listen.unwrap_or_else(|| local(9192));
     let advertise = advertised("advertise", settings.advertise, "listen", &listen)?;
@@ -48,6 +49,12 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         num_partitions: settings.num_partitions.unwrap_or(1),
         default_replication_factor: settings.default_replication_factor.unwrap_or(-1),
         auto_create_topics: settings.auto_create_topics.unwrap_or(true),
+        group_initial_rebalance_delay: span(settings.group_initial_rebalance_delay, Duration::from_secs(3)),
+        group_min_session_timeout: span(settings.group_min_session_timeout, Duration::from_secs(6)),
+        group_max_session_timeout: span(settings.group_max_session_timeout, Duration::from_secs(1800)),
+        group_max_size: settings.group_max_size.unwrap_or(10_000),
+        offsets_retention: span(settings.offsets_retention, Duration::from_secs(7 * 24 * 3600)),
+        offsets_topic_partitions: settings.offsets_topic_partitions.unwrap_or(50),
         message_max_bytes: size(settings.message_max_bytes, MIB + 12),
         request_bytes_max: size(settings.request_bytes_max, 100 * MIB),
         connections_max: settings.connections_max.unwrap_or(20_000),
@@ -59,6 +66,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         ignored_environment: Vec::new(),
     };
     check_numbers(&config)?;
+    check_groups(&config)?;
     check_sizes(&config)?;
     check_addresses(&config)?;
     check_zones(&config.zone_cidrs)?;
@@ -160,6 +168,16 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
         "cluster_id",
         "must be 1 to 64 letters, digits, '_' or '-', since object keys contain it",
     )
+}
+
+fn check_groups(config: &Config) -> Result<(), Error> {
+    require(
+        config.group_min_session_timeout <= config.group_max_session_timeout,
+        "group_min_session_timeout",
+        "is longer than group_max_session_timeout",
+    )?;
+    require(config.group_max_size >= 1, "group_max_size", "must be at least 1")?;
+    require((1..=1000).contains(&config.offsets_topic_partitions), "offsets_topic_partitions", "must be from 1 to 1000")
 }
 
 fn check_sizes(config: &Config) -> Result<(), Error> {

@@ -75,6 +75,18 @@ settings! {
     default_replication_factor: i16,
     /// Create a topic when a client first asks for it [default: true]
     auto_create_topics: bool,
+    /// How long a new consumer group waits for more members [default: 3s]
+    group_initial_rebalance_delay: Span,
+    /// Shortest session that a member may ask for [default: 6s]
+    group_min_session_timeout: Span,
+    /// Longest session that a member may ask for [default: 30min]
+    group_max_session_timeout: Span,
+    /// Members of a consumer group [default: 10000]
+    group_max_size: usize,
+    /// Committed offsets are kept so long after the group has become empty [default: 7days]
+    offsets_retention: Span,
+    /// Partitions of __consumer_offsets, over which groups are spread; counts when it is created [default: 50]
+    offsets_topic_partitions: i32,
     /// Largest record batch [default: 1048588]
     message_max_bytes: Size,
     /// Largest Produce request [default: 100MiB]

@@ -18,6 +18,7 @@ use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
 use crate::door::net::TcpListener;
 use crate::fetch::{Fetch, prefetch};
+use crate::group::{self, Coordinators, Groups};
 use crate::index::{OpenShard, Replica, Shards};
 use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
@@ -63,6 +64,7 @@ pub enum Error {
 pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
+    coordinators: Arc<Coordinators>,
     #[cfg(feature = "simulation")]
     shards: Arc<Shards>,
     stop: watch::Sender<bool>,
@@ -152,7 +154,15 @@ impl Node {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
-        let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
+        let group_settings = group::Settings::from(&config);
+        let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let opened = {
+            let coordinators = coordinators.clone();
+            move |shard: Arc<OpenShard>| {
+                sequencers.open(shard.clone());
+                coordinators.open(shard);
+            }
+        };
         let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
         let replica = move || Replica::telling(incoming.clone());
         let mut background = vec![
@@ -221,7 +231,9 @@ impl Node {
             idle_max: config.connections_max_idle,
             ..Limits::default()
         };
-        let server = Server::new(Arc::new(Rooms { produce, fetch, admin }), limits);
+        let groups = Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), group_settings);
+        let groups = Arc::new(groups);
+        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups }), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
@@ -247,6 +259,7 @@ impl Node {
         Ok(Node {
             address,
             cluster,
+            coordinators,
             #[cfg(feature = "simulation")]
             shards,
             stop,
@@ -284,6 +297,8 @@ impl Node {
     /// handed over.
     pub async fn shut_down(self) {
         self.say_goodbye().await;
+        // Members that wait for their groups would hold up the end.
+        self.coordinators.stop();
         let _ = self.stop.send(true);
         // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
         // ingest, and with ingest the uploader, when everything is handed on.
