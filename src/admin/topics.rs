@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::admin::configs::STORAGE_CLASS;
-use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, names};
+use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, is_internal, names};
 use crate::cluster::{NewTopic, RootAnswer, RootEntry, RootRefusal, RootState, Topic};
 use crate::types::TopicId;
 
@@ -57,7 +57,10 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
     Ok(NewTopic {
         id: Uuid::new_v4().into(),
         name: asked.name.to_string(),
-        partitions: partitions(settings, asked.num_partitions)?,
+        partitions: match asked.num_partitions {
+            -1 if is_internal(&asked.name) => settings.offsets_topic_partitions,
+            asked => partitions(settings, asked)?,
+        },
         replication_factor: replication_factor(view, settings, asked.replication_factor)?,
         configs: configs(settings, asked)?,
     })
@@ -84,7 +87,7 @@ fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {
 
 /// Brokers that are down count, as they do in Kafka: a topic made while one is down must not be short of a replica for
 /// ever. It goes to shards that exist; the root refuses when there are none.
-fn replication_factor(view: &RootState, settings: &Settings, asked: i16) -> Result<u16, Error> {
+pub(super) fn replication_factor(view: &RootState, settings: &Settings, asked: i16) -> Result<u16, Error> {
     let brokers = view.brokers().count();
     let wanted = if asked == -1 { settings.default_replication_factor } else { asked };
     let wanted = if wanted == -1 { brokers.clamp(1, REPLICAS_WANTED) as i16 } else { wanted };

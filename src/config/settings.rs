@@ -54,12 +54,18 @@ settings! {
     puts_per_second: f64,
     /// PUTs saved up while idle [default: 20]
     puts_burst: u32,
+    /// Slow PUTs, GETs and reads in the zone that may be sent again, in percent of all; 0: none [default: 5]
+    hedge_percent: f64,
     /// An object is sealed at this size [default: 4MiB]
     object_bytes: Size,
-    /// Memory of all requests in progress [default: 1GiB]
+    /// Memory of all requests in progress; answers take up to 3/8 as much beside it [default: 1GiB]
     memory_bytes_max: Size,
     /// Memory of the read cache [default: 256MiB]
     cache_bytes: Size,
+    /// Where the read cache keeps what leaves its memory; for this broker alone [default: nowhere]
+    cache_disk_dir: PathBuf,
+    /// How much of it; goes with cache_disk_dir [default: nothing]
+    cache_disk_bytes: Size,
     /// Id of the cluster to create or expect [default: any]
     cluster_id: String,
     /// Partitions of a topic created without a count [default: 1]
@@ -69,6 +75,18 @@ settings! {
     default_replication_factor: i16,
     /// Create a topic when a client first asks for it [default: true]
     auto_create_topics: bool,
+    /// How long a new consumer group waits for more members [default: 3s]
+    group_initial_rebalance_delay: Span,
+    /// Shortest session that a member may ask for [default: 6s]
+    group_min_session_timeout: Span,
+    /// Longest session that a member may ask for [default: 30min]
+    group_max_session_timeout: Span,
+    /// Members of a consumer group [default: 10000]
+    group_max_size: usize,
+    /// Committed offsets are kept so long after the group has become empty [default: 7days]
+    offsets_retention: Span,
+    /// Partitions of __consumer_offsets, over which groups are spread; counts when it is created [default: 50]
+    offsets_topic_partitions: i32,
     /// Largest record batch [default: 1048588]
     message_max_bytes: Size,
     /// Largest Produce request [default: 100MiB]

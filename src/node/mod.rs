@@ -4,6 +4,8 @@
 mod classes_test;
 #[cfg(test)]
 mod cluster_test;
+#[cfg(test)]
+mod fanout_test;
 mod router;
 mod run;
 #[cfg(test)]

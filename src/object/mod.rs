@@ -4,8 +4,9 @@
 //!
 //! Promises: [`Store`] is one narrow contract, tested by one suite over every implementation ([`open`] picks one by
 //! URL: S3, a local directory, memory). [`Zonal`] makes one store of a bucket in each zone, [`Classes`] of that and a
-//! regional one. An [`Error`] tells the caller what to do; "outcome unknown" is never "failed".
-//! [`put_own`] turns an ambiguous PUT into a verdict. [`layout`] is the format of a write-ahead object.
+//! regional one. An [`Error`] tells the caller what to do; "outcome unknown" is never "failed". [`put_own`] turns an
+//! ambiguous PUT into a verdict, [`Hedger`] sends a slow request again within a budget. [`layout`] is the format of a
+//! write-ahead object.
 //!
 //! Never: overwrites a key, deletes on its own account, knows Kafka, Raft or what a record is.
 //!
@@ -25,6 +26,8 @@ mod directory;
 mod durable;
 mod error;
 pub mod fault;
+pub mod hedge;
+mod hedged;
 mod inspect;
 pub mod layout;
 pub mod marker;
@@ -44,6 +47,7 @@ pub use classes::{Classes, CopyState, Part, copies, parts};
 pub use directory::Directory;
 pub use durable::Durable;
 pub use error::Error;
+pub use hedged::{Counts as HedgeCounts, Hedger};
 pub use inspect::{Inspection, inspect};
 pub use memory::Memory;
 pub use open::{open, open_all};

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::configs::STORAGE_CLASS;
+use crate::admin::is_internal;
 use crate::batch::{Rules, ValidBatch, validate};
 use crate::cluster::Topic;
 use crate::commit::{Error, SlotError};
@@ -83,6 +84,9 @@ impl Produce {
         let index = request.index;
         if index < 0 || index >= topic.live {
             return Err(ErrorCode::UnknownTopicOrPartition);
+        }
+        if is_internal(&topic.name) {
+            return Err(ErrorCode::InvalidTopic);
         }
         let configured = |key: &str| topic.configs.get(key);
         let rules = Rules {
