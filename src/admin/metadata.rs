@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::{
@@ -10,19 +11,21 @@ use kafka_protocol::messages::metadata_response::{
 };
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse};
 use kafka_protocol::protocol::StrBytes;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::admin::describe_cluster::rack;
 use crate::admin::leaders::{self, Placed};
 use crate::admin::{Admin, Context, Error, names, topics};
 use crate::batch::Segments;
-use crate::cluster::{self, Broker, RootRefusal, RootState, Topic};
-use crate::index::OpenShard;
+use crate::cluster::{self, RootRefusal, RootState, Topic};
+use crate::index::{OpenShard, Query, Question, Reply};
 use crate::protocol::{self, ErrorCode, TopicRef, decode, encode};
 use crate::types::{BrokerId, LeaderEpoch, Partition, ShardId};
 
 /// How long a topic in the making is waited for. Clients ask again at once, so waiting here is the shorter way.
 const CREATION_WAIT: Duration = Duration::from_secs(5);
+/// How long the epochs of partitions without a replica here are waited for.
+const EPOCHS_WAIT: Duration = Duration::from_secs(1);
 /// Before this version an empty list stands for all topics, and null cannot be said.
 const EMPTY_IS_NONE_SINCE: i16 = 1;
 /// Kafka refuses ids in 10 and 11, which have the field.
@@ -43,12 +46,13 @@ pub async fn metadata(
 
     let view = admin.cluster.view();
     let open: HashMap<ShardId, (Arc<OpenShard>, u64)> = admin.shards.all().into_iter().map(with_term).collect();
+    let elsewhere = epochs_elsewhere(admin, &view, asked.as_deref(), |shard| open.contains_key(&shard)).await;
     let told = Told {
         view: &view,
         placed: leaders::place(&view, context.zone(&view, &admin.settings.zones), |id| open.get(&id)?.0.leader()),
-        epoch: |shard: ShardId, partition: &Partition| {
-            let (shard, term) = open.get(&shard)?;
-            shard.replica().read(|state| Some(state.partition(partition)?.leader_epoch(*term)))
+        epoch: |shard: ShardId, partition: &Partition| match open.get(&shard) {
+            Some((shard, term)) => shard.replica().read(|state| Some(state.partition(partition)?.leader_epoch(*term))),
+            None => elsewhere.get(partition).copied(),
         },
     };
     let topics = match asked {
@@ -56,7 +60,7 @@ pub async fn metadata(
         Some(asked) => asked.iter().map(|wanted| told.answer(wanted, &failed)).collect(),
     };
     let answer = MetadataResponse::default()
-        .with_brokers(view.brokers().filter(|broker| broker.alive).map(|broker| told_broker(broker)).collect())
+        .with_brokers(told_brokers(&view, context.listener.as_deref()))
         .with_cluster_id(Some(StrBytes::from_string(admin.cluster.cluster_id().to_string())))
         .with_controller_id(admin.controller(&view).into())
         .with_topics(topics);
@@ -176,10 +180,45 @@ impl<E: Fn(ShardId, &Partition) -> Option<LeaderEpoch>> Told<'_, E> {
     }
 }
 
-fn told_broker(broker: &Broker) -> MetadataResponseBroker {
-    MetadataResponseBroker::default()
-        .with_node_id(broker.id.into())
-        .with_host(StrBytes::from_string(broker.host.clone()))
-        .with_port(broker.port.into())
-        .with_rack(rack(broker))
+fn told_brokers(view: &RootState, listener: Option<&str>) -> Vec<MetadataResponseBroker> {
+    let told = view.brokers().filter(|broker| broker.alive).map(|broker| {
+        let (host, port) = broker.address_for(listener);
+        MetadataResponseBroker::default()
+            .with_node_id(broker.id.into())
+            .with_host(StrBytes::from_string(host.to_owned()))
+            .with_port(port.into())
+            .with_rack(rack(broker))
+    });
+    told.collect()
+}
+
+/// The epochs of partitions that have no replica here. A client that has seen a partition's epoch ignores whoever names
+/// a leader without one (librdkafka), so that it would not leave a broker that has died.
+async fn epochs_elsewhere(
+    admin: &Admin,
+    view: &RootState,
+    asked: Option<&[TopicRef]>,
+    is_here: impl Fn(ShardId) -> bool,
+) -> HashMap<Partition, LeaderEpoch> {
+    let topics: Vec<&Arc<Topic>> = match asked {
+        None => view.live_topics().collect(),
+        Some(asked) => asked.iter().filter_map(|wanted| view.find(wanted)).collect(),
+    };
+    let mut by_shard: HashMap<ShardId, Vec<Query>> = HashMap::new();
+    for topic in topics {
+        let live = (0..topic.live.max(0)).zip(&topic.placement);
+        for (index, shard) in live.filter(|(_, shard)| !is_here(**shard)) {
+            let partition = Partition { topic: topic.id, index };
+            by_shard.entry(*shard).or_default().push(Query { partition, client_epoch: -1, question: Question::Latest });
+        }
+    }
+    let told = by_shard.iter().map(async |(shard, queries)| {
+        let replies = timeout(EPOCHS_WAIT, admin.replicas.news(*shard, queries, 0, Instant::now())).await;
+        let epoch = |(query, reply): (&Query, Result<Reply, _>)| match reply {
+            Ok(Reply::At { epoch, .. }) => Some((query.partition, epoch)),
+            _ => None,
+        };
+        queries.iter().zip(replies.unwrap_or_default()).filter_map(epoch).collect::<Vec<_>>()
+    });
+    join_all(told).await.into_iter().flatten().collect()
 }

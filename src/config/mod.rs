@@ -25,7 +25,7 @@ use url::Url;
 
 pub use cli::{Cli, Command, Inspect};
 pub use settings::{ServeArgs, Settings};
-pub use values::{HostPort, LogFormat, Size, Span, ZoneCidr};
+pub use values::{HostPort, LogFormat, Size, Span, ZoneAlias, ZoneCidr, ZoneListener};
 
 use crate::types::BrokerId;
 
@@ -62,6 +62,8 @@ pub struct Config {
     pub connections_max_idle: Duration,
     pub metrics_listen: Option<HostPort>,
     pub zone_cidrs: Vec<ZoneCidr>,
+    pub zone_listeners: Vec<ZoneListener>,
+    pub zone_aliases: Vec<ZoneAlias>,
     pub log_filter: String,
     pub log_format: LogFormat,
     /// Variables with our prefix that name no setting.

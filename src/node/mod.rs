@@ -2,6 +2,9 @@
 
 #[cfg(test)]
 mod cluster_test;
+#[cfg(test)]
+mod elsewhere_test;
+mod listeners;
 mod router;
 mod run;
 #[cfg(test)]

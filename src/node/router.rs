@@ -11,6 +11,9 @@ use crate::fetch::Fetch;
 use crate::produce::{Answer, Produce};
 use crate::protocol::{self, ApiKey};
 
+/// How the names of listeners begin whose clients are in a zone; the zone follows.
+pub(super) const ZONE_LISTENER: &str = "zone=";
+
 /// Which room answers which API.
 pub(super) struct Rooms {
     pub produce: Arc<Produce>,
@@ -23,7 +26,8 @@ impl Router for Rooms {
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
         let Request { api, version, client_id, body, memory, .. } = request;
         let (admin, fetch) = (self.admin.clone(), self.fetch.clone());
-        let context = Context { client_id, address: peer.address };
+        let listener = peer.listener.strip_prefix(ZONE_LISTENER).map(Arc::from);
+        let context = Context { client_id, address: peer.address, listener };
         match api {
             ApiKey::Produce => match self.produce.start(version, body, memory).await {
                 Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),

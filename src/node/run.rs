@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use milepost_raft as raft;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::{mpsc, watch};
@@ -17,14 +18,16 @@ use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
 use crate::fetch::Fetch;
-use crate::index::{OpenShard, Shards};
+use crate::index::{OpenShard, Replicas, Shards};
 use crate::ingest::{self, Ingest};
+use crate::node::listeners::Listeners;
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
 use crate::object::{self, Paths, Store};
 use crate::produce::Produce;
 use crate::upload::{self, Poison, Uploader};
+use crate::zone::Zones;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// An upload is tried for so long; a producer's own patience is 30 s by default.
@@ -76,10 +79,9 @@ impl Node {
     /// As for [`Node::start`].
     pub async fn start_on(store: Arc<dyn Store>, config: Config) -> Result<Node, Error> {
         object::probe(&*store, Instant::now() + PROBE_TIMEOUT).await?;
-        let clients = listen("listen", &config.listen).await?;
-        let address = clients.local_addr().map_err(|e| listen_error("listen", &config.listen, e))?;
+        let clients = Listeners::bind(&config).await?;
         let internal = resolve("internal_listen", &config.internal_listen).await?;
-        let registration = registration(&config, address);
+        let registration = clients.registration(&config);
         let seeds: Vec<String> = config.seeds.iter().map(HostPort::to_string).collect();
         let start = cluster::Start {
             store: &*store,
@@ -116,7 +118,7 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Self::furnish(config, cluster, peers, store, paths, clients, address).await
+        Self::furnish(config, cluster, peers, store, paths, clients).await
     }
 
     /// Builds the rooms from the object store up to the sockets.
@@ -126,8 +128,7 @@ impl Node {
         peers: Arc<Peers>,
         store: Arc<dyn Store>,
         paths: Paths,
-        clients: TcpListener,
-        address: SocketAddr,
+        clients: Listeners,
     ) -> Result<Node, Error> {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
@@ -172,8 +173,9 @@ impl Node {
             lanes,
             message_bytes_max: config.message_max_bytes,
         });
-        let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
-        let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
+        let replicas = Arc::new(Replicas::new(cluster.clone(), shards.clone()));
+        let fetch = Arc::new(Fetch::new(cluster.clone(), replicas.clone(), cache.clone(), Zones::from(&config)));
+        let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), replicas, admin::Settings::from(&config)));
 
         let limits = Limits {
             request_bytes_max: config.request_bytes_max,
@@ -200,7 +202,15 @@ impl Node {
         // Until it has caught up, clients that try this broker wait in the listener's backlog.
         cluster::announce(cluster.clone(), shards).await;
         let (stop, stopping) = watch::channel(false);
-        let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
+        let address = clients.addresses[0];
+        let serving = tokio::spawn(async move {
+            let each = clients.named.into_iter();
+            let serve = |(name, listener): (String, TcpListener)| {
+                let (server, stopping) = (server.clone(), stopping.clone());
+                async move { server.serve(listener, &name, stopping).await }
+            };
+            join_all(each.map(serve)).await;
+        });
         info!(%address, "clients are served");
         Ok(Node { address, cluster, stop, serving, uploading, background, console })
     }
@@ -252,18 +262,6 @@ async fn seat(
     Ok(Cluster::seat(raft.clone(), root, identity, registration, seeds).await?)
 }
 
-fn registration(config: &Config, address: SocketAddr) -> Registration {
-    let asked_for_any = config.advertise.port == 0;
-    Registration {
-        broker: config.broker_id,
-        node: 0,
-        zone: config.zone.clone().unwrap_or_default(),
-        host: config.advertise.host.clone(),
-        port: if asked_for_any { address.port() } else { config.advertise.port },
-        internal: config.internal_advertise.to_string(),
-    }
-}
-
 async fn resolve(what: &'static str, address: &HostPort) -> Result<SocketAddr, Error> {
     let unresolved = || std::io::Error::other("the name has no address");
     let found =
@@ -271,10 +269,10 @@ async fn resolve(what: &'static str, address: &HostPort) -> Result<SocketAddr, E
     found.map_err(|e| listen_error(what, address, e))
 }
 
-async fn listen(what: &'static str, address: &HostPort) -> Result<TcpListener, Error> {
+pub(super) async fn listen(what: &'static str, address: &HostPort) -> Result<TcpListener, Error> {
     TcpListener::bind((address.host.as_str(), address.port)).await.map_err(|e| listen_error(what, address, e))
 }
 
-fn listen_error(what: &'static str, address: &HostPort, source: std::io::Error) -> Error {
+pub(super) fn listen_error(what: &'static str, address: &HostPort, source: std::io::Error) -> Error {
     Error::Listen { what, address: address.to_string(), source }
 }
