@@ -27,6 +27,7 @@ launch() { # NAME ZONE
     franz | kafka-go) command=("$STOCK_BUILD/$1" bounce) ;;
     *) fail "no such client: $1" ;;
     esac
+    : >"$out"
     "${command[@]}" "$CLUSTER_BOOTSTRAP" "$topic" "$2" "$RATE" >"$out" 2>"$TEST_DIR/$1.err" &
     PID[$1]=$!
 }
@@ -35,7 +36,8 @@ end_clients() {
     local name
     for name in "${!PID[@]}"; do kill "$@" "${PID[$name]}" 2>/dev/null; done
 }
-trap 'end_clients -9; finish' EXIT
+# finish takes the exit code that it finds.
+trap 'code=$?; end_clients -9; wait "${PID[@]}" 2>/dev/null; (exit "$code"); finish' EXIT
 
 alive() {
     local name

@@ -42,9 +42,16 @@ func bounce(bootstrap, topic, zone string, perSecond int) error {
 
 	var acked, read, failed atomic.Int64
 	go func() {
+		told := map[string]bool{}
 		for {
 			fetches := reader.PollFetches(context.Background())
-			fetches.EachError(func(string, int32, error) { failed.Add(1) })
+			fetches.EachError(func(_ string, partition int32, err error) {
+				failed.Add(1)
+				if text := err.Error(); !told[text] {
+					told[text] = true
+					fmt.Fprintf(os.Stderr, "partition %d: %s\n", partition, text)
+				}
+			})
 			read.Add(int64(fetches.NumRecords()))
 		}
 	}()

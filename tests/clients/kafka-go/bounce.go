@@ -22,7 +22,10 @@ func bounce(bootstrap, topic, zone string, perSecond int) error {
 	defer stop()
 	c := connect(bootstrap)
 	topics := []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 3}}
-	answer, err := c.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: topics})
+	// How long the broker may take is what is left to the context; two seconds without one.
+	patience, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	answer, err := c.client.CreateTopics(patience, &kafka.CreateTopicsRequest{Topics: topics})
 	if err == nil {
 		err = answer.Errors[topic]
 	}

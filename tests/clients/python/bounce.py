@@ -20,7 +20,8 @@ def main(bootstrap, topic, zone, per_second):
     counts = {"acked": 0, "read": 0, "failed": 0}
     stopping, draining = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    AdminClient(common).create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result()
+    admin = AdminClient(common)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result()
 
     def failed(error):
         counts["failed"] += 1
