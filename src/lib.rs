@@ -8,6 +8,7 @@ pub mod node;
 // floors below the rooms
 pub mod batch;
 pub mod config;
+pub mod door;
 pub mod peer;
 pub mod protocol;
 pub mod types;

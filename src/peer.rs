@@ -30,7 +30,7 @@ pub const QUESTIONS: u8 = 9;
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
-        COMMIT => "commit",
+        COMMIT => "forward",
         AWAIT_HELD => "await_held",
         SHARD_ENTRY => "shard_entry",
         READ_INDEX => "read_index",
@@ -38,9 +38,8 @@ pub fn kind_name(kind: u8) -> &'static str {
         ROOT => "root",
         JOIN => "join",
         STATE => "state",
-        QUESTIONS => "questions",
-        128.. => "raft",
-        _ => "unknown",
+        QUESTIONS => "proxy",
+        _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }
 

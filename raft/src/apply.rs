@@ -194,5 +194,5 @@ pub(crate) async fn write_frozen(
         let prepared = dir.prepare(group, &frozen.meta, &bytes)?;
         newest.adopt(&dir, group, &prepared)
     };
-    tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
+    crate::door::blocking(write).await.map_err(io::Error::other)?
 }

@@ -3,7 +3,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use futures::StreamExt;
 use futures::stream::{FuturesOrdered, try_unfold};
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -12,6 +11,7 @@ use super::intake::{Intake, Started};
 use super::outbox::Outbox;
 use super::{Error, Outcome, Peer, Server};
 use crate::batch::Segments;
+use crate::door::net::TcpStream;
 use crate::protocol;
 
 /// Runs one connection to its end. One task does it all: reading, the requests in progress and writing

@@ -1,7 +1,5 @@
-use std::time::Instant;
-
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::ingest::budget::Budget;
 use crate::upload::{Pending, Sealed};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use milepost_raft as raft;
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::lookup_host;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -17,6 +17,7 @@ use crate::commit::{self, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
+use crate::door::net::TcpListener;
 use crate::fetch::Fetch;
 use crate::index::{OpenShard, Replicas, Shards};
 use crate::ingest::{self, Ingest};
@@ -56,6 +57,8 @@ pub enum Error {
 pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
+    #[cfg(feature = "simulation")]
+    shards: Arc<Shards>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     uploading: JoinHandle<()>,
@@ -187,7 +190,8 @@ impl Node {
         let server = Server::new(Arc::new(Rooms { produce, fetch, admin }), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
-                let listener = listen("metrics_listen", address).await?;
+                let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
+                let listener = listener.map_err(|e| listen_error("metrics_listen", address, e))?;
                 let sources = Sources {
                     cluster: cluster.clone(),
                     shards: shards.clone(),
@@ -200,7 +204,7 @@ impl Node {
             None => None,
         };
         // Until it has caught up, clients that try this broker wait in the listener's backlog.
-        cluster::announce(cluster.clone(), shards).await;
+        cluster::announce(cluster.clone(), shards.clone()).await;
         let (stop, stopping) = watch::channel(false);
         let address = clients.addresses[0];
         let serving = tokio::spawn(async move {
@@ -212,7 +216,17 @@ impl Node {
             join_all(each.map(serve)).await;
         });
         info!(%address, "clients are served");
-        Ok(Node { address, cluster, stop, serving, uploading, background, console })
+        Ok(Node {
+            address,
+            cluster,
+            #[cfg(feature = "simulation")]
+            shards,
+            stop,
+            serving,
+            uploading,
+            background,
+            console,
+        })
     }
 
     /// Where clients are served: the real port when 0 was asked for.
@@ -220,9 +234,15 @@ impl Node {
         self.address
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// The simulation looks at every replica.
+    #[cfg(feature = "simulation")]
+    pub fn shards(&self) -> &Arc<Shards> {
+        &self.shards
     }
 
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is

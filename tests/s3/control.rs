@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Mutex;
 
 use hyper::{Method, Uri};
@@ -52,10 +53,16 @@ pub struct Control(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    all: Counts,
+    callers: BTreeMap<IpAddr, Counts>,
+    faults: BTreeMap<Operation, VecDeque<Fault>>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Counts {
     requests: BTreeMap<Operation, u64>,
     bytes_in: u64,
     bytes_out: u64,
-    faults: BTreeMap<Operation, VecDeque<Fault>>,
 }
 
 /// The body of `POST /_milepost/faults`, as `{"operation": "put", "count": 3, "fault": "slow_down"}` or
@@ -82,13 +89,17 @@ impl Control {
     }
 
     pub fn requests(&self, operation: Operation) -> u64 {
-        self.locked(|state| state.requests.get(&operation).copied().unwrap_or(0))
+        self.locked(|state| state.all.requests.get(&operation).copied().unwrap_or(0))
     }
 
+    /// Of all callers together, and of each by its address.
     pub fn stats(&self) -> serde_json::Value {
         self.locked(|state| {
-            let (requests, bytes_in, bytes_out) = (&state.requests, state.bytes_in, state.bytes_out);
-            serde_json::json!({ "requests": requests, "bytes_in": bytes_in, "bytes_out": bytes_out })
+            let Counts { requests, bytes_in, bytes_out } = &state.all;
+            let callers = &state.callers;
+            serde_json::json!({
+                "requests": requests, "bytes_in": bytes_in, "bytes_out": bytes_out, "callers": callers,
+            })
         })
     }
 
@@ -98,16 +109,21 @@ impl Control {
         Ok(())
     }
 
-    pub(super) fn begin(&self, operation: Operation, bytes_in: u64) -> Option<Fault> {
+    pub(super) fn begin(&self, caller: IpAddr, operation: Operation, bytes_in: u64) -> Option<Fault> {
         self.locked(|state| {
-            *state.requests.entry(operation).or_default() += 1;
-            state.bytes_in += bytes_in;
+            for counts in [&mut state.all, state.callers.entry(caller).or_default()] {
+                *counts.requests.entry(operation).or_default() += 1;
+                counts.bytes_in += bytes_in;
+            }
             state.faults.get_mut(&operation).and_then(VecDeque::pop_front)
         })
     }
 
-    pub(super) fn end(&self, bytes_out: u64) {
-        self.locked(|state| state.bytes_out += bytes_out);
+    pub(super) fn end(&self, caller: IpAddr, bytes_out: u64) {
+        self.locked(|state| {
+            state.all.bytes_out += bytes_out;
+            state.callers.entry(caller).or_default().bytes_out += bytes_out;
+        });
     }
 
     fn locked<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {

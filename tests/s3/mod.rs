@@ -8,7 +8,7 @@ mod bucket;
 mod control;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ impl Server {
             get_latency: options.get_latency,
         });
         let accept = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(front.clone(), stream));
+            while let Ok((stream, caller)) = listener.accept().await {
+                tokio::spawn(serve(front.clone(), stream, caller.ip()));
             }
         });
         Ok(Server { address, control, accept })
@@ -105,12 +105,12 @@ impl Drop for Server {
     }
 }
 
-async fn serve(front: Arc<Front>, stream: TcpStream) {
+async fn serve(front: Arc<Front>, stream: TcpStream, caller: IpAddr) {
     // Without it a small reply waits 40 ms for the client's delayed ACK.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let front = front.clone();
-        async move { front.answer(request).await }
+        async move { front.answer(caller, request).await }
     });
     // A connection that breaks, by a client or by a fault, is nothing to report.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -128,7 +128,7 @@ struct Front {
 type Closed = io::Error;
 
 impl Front {
-    async fn answer(&self, request: Request<hyper::body::Incoming>) -> Result<Response<Body>, Closed> {
+    async fn answer(&self, caller: IpAddr, request: Request<hyper::body::Incoming>) -> Result<Response<Body>, Closed> {
         let (parts, mut body) = request.into_parts();
         // Read in full before anything else, as S3 does: a reply amid an upload reads like a broken connection.
         let body = collect(&mut body).await?;
@@ -138,7 +138,7 @@ impl Front {
         let operation = Operation::of(&parts.method, &parts.uri);
         let len = body.len() as u64;
         let mut reply_is_lost = false;
-        match self.control.begin(operation, len) {
+        match self.control.begin(caller, operation, len) {
             None => {}
             Some(Fault::InternalError) => return Ok(error(500, "InternalError")),
             Some(Fault::SlowDown) => return Ok(error(503, "SlowDown")),
@@ -158,7 +158,7 @@ impl Front {
         if reply_is_lost {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        self.control.end(response.body().size_hint().lower());
+        self.control.end(caller, response.body().size_hint().lower());
         Ok(response)
     }
 
