@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::join_all;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::{
@@ -11,21 +10,19 @@ use kafka_protocol::messages::metadata_response::{
 };
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse};
 use kafka_protocol::protocol::StrBytes;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::admin::describe_cluster::rack;
+use crate::admin::epochs::{self, Epochs};
 use crate::admin::leaders::{self, Placed};
 use crate::admin::{Admin, Context, Error, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{self, RootRefusal, RootState, Topic};
-use crate::index::{OpenShard, Query, Question, Reply};
 use crate::protocol::{self, ErrorCode, TopicRef, decode, encode};
 use crate::types::{BrokerId, LeaderEpoch, Partition, ShardId};
 
 /// How long a topic in the making is waited for. Clients ask again at once, so waiting here is the shorter way.
 const CREATION_WAIT: Duration = Duration::from_secs(5);
-/// How long the epochs of partitions without a replica here are waited for.
-const EPOCHS_WAIT: Duration = Duration::from_secs(1);
 /// Before this version an empty list stands for all topics, and null cannot be said.
 const EMPTY_IS_NONE_SINCE: i16 = 1;
 /// Kafka refuses ids in 10 and 11, which have the field.
@@ -45,15 +42,15 @@ pub async fn metadata(
     let failed = prepare(admin, asked.as_deref().unwrap_or_default(), create).await;
 
     let view = admin.cluster.view();
-    let open: HashMap<ShardId, (Arc<OpenShard>, u64)> = admin.shards.all().into_iter().map(with_term).collect();
-    let elsewhere = epochs_elsewhere(admin, &view, asked.as_deref(), |shard| open.contains_key(&shard)).await;
+    let shown: Vec<&Arc<Topic>> = match &asked {
+        None => view.live_topics().collect(),
+        Some(asked) => asked.iter().filter_map(|wanted| view.find(wanted)).collect(),
+    };
+    let epochs = Epochs::gather(admin, shown.into_iter().flat_map(|topic| epochs::live(topic))).await;
     let told = Told {
         view: &view,
-        placed: leaders::place(&view, context.zone(&view, &admin.settings.zones), |id| open.get(&id)?.0.leader()),
-        epoch: |shard: ShardId, partition: &Partition| match open.get(&shard) {
-            Some((shard, term)) => shard.replica().read(|state| Some(state.partition(partition)?.leader_epoch(*term))),
-            None => elsewhere.get(partition).copied(),
-        },
+        placed: leaders::place(&view, context.zone(&view, &admin.settings.zones), |shard| epochs.leader(shard)),
+        epoch: |shard, partition: &_| epochs.of(shard, partition),
     };
     let topics = match asked {
         None => view.live_topics().map(|topic| told.topic(topic)).collect(),
@@ -123,11 +120,6 @@ fn failure(e: &Error) -> ErrorCode {
     }
 }
 
-fn with_term(shard: Arc<OpenShard>) -> (ShardId, (Arc<OpenShard>, u64)) {
-    let term = shard.group.leadership().borrow().term;
-    (shard.id, (shard, term))
-}
-
 /// What one client is told of topics. `epoch` is the partition's, if this broker has a replica of it.
 pub(super) struct Told<'a, E> {
     pub view: &'a RootState,
@@ -153,18 +145,14 @@ impl<E: Fn(ShardId, &Partition) -> Option<LeaderEpoch>> Told<'_, E> {
 
     /// The partitions that can be used; those still being created are not shown.
     pub fn topic(&self, topic: &Topic) -> MetadataResponseTopic {
-        let live = topic.placement.iter().take(topic.live.max(0) as usize);
-        let partitions = (0..).zip(live).map(|(index, shard)| {
-            let partition = Partition { topic: topic.id, index };
-            self.partition(*shard, &partition)
-        });
+        let partitions = epochs::live(topic).map(|(shard, partition)| self.partition(shard, &partition));
         MetadataResponseTopic::default()
             .with_name(Some(StrBytes::from_string(topic.name.clone()).into()))
             .with_topic_id(topic.id.into())
             .with_partitions(partitions.collect())
     }
 
-    fn partition(&self, shard: ShardId, partition: &Partition) -> MetadataResponsePartition {
+    pub fn partition(&self, shard: ShardId, partition: &Partition) -> MetadataResponsePartition {
         let told = MetadataResponsePartition::default().with_partition_index(partition.index);
         let placed = self.placed.get(&shard);
         let told = match placed.and_then(|placed| placed.leader_of(partition)) {
@@ -190,35 +178,4 @@ fn told_brokers(view: &RootState, listener: Option<&str>) -> Vec<MetadataRespons
             .with_rack(rack(broker))
     });
     told.collect()
-}
-
-/// The epochs of partitions that have no replica here. A client that has seen a partition's epoch ignores whoever names
-/// a leader without one (librdkafka), so that it would not leave a broker that has died.
-async fn epochs_elsewhere(
-    admin: &Admin,
-    view: &RootState,
-    asked: Option<&[TopicRef]>,
-    is_here: impl Fn(ShardId) -> bool,
-) -> HashMap<Partition, LeaderEpoch> {
-    let topics: Vec<&Arc<Topic>> = match asked {
-        None => view.live_topics().collect(),
-        Some(asked) => asked.iter().filter_map(|wanted| view.find(wanted)).collect(),
-    };
-    let mut by_shard: HashMap<ShardId, Vec<Query>> = HashMap::new();
-    for topic in topics {
-        let live = (0..topic.live.max(0)).zip(&topic.placement);
-        for (index, shard) in live.filter(|(_, shard)| !is_here(**shard)) {
-            let partition = Partition { topic: topic.id, index };
-            by_shard.entry(*shard).or_default().push(Query { partition, client_epoch: -1, question: Question::Latest });
-        }
-    }
-    let told = by_shard.iter().map(async |(shard, queries)| {
-        let replies = timeout(EPOCHS_WAIT, admin.replicas.news(*shard, queries, 0, Instant::now())).await;
-        let epoch = |(query, reply): (&Query, Result<Reply, _>)| match reply {
-            Ok(Reply::At { epoch, .. }) => Some((query.partition, epoch)),
-            _ => None,
-        };
-        queries.iter().zip(replies.unwrap_or_default()).filter_map(epoch).collect::<Vec<_>>()
-    });
-    join_all(told).await.into_iter().flatten().collect()
 }

@@ -9,7 +9,7 @@ use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{ObjectId, Offset, Partition, ShardId, Timestamp, TopicId};
 
 /// More queries are never taken in one frame.
-const QUERIES_MAX: usize = 1 << 17;
+const QUERIES_MAX: usize = 1 << 20;
 /// Pointers in one frame. Partitions past it show only that they have more, as in Kafka when a fetch is full.
 const POINTERS_MAX: usize = 8192;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
@@ -12,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::batch::build::Spec;
 use crate::cluster::RootState;
 use crate::node::Node;
-use crate::node::testing::{Client, Site, T0, TOPIC, Topic, batches, config, records_of, text};
+use crate::node::testing::{Client, Site, T0, TOPIC, Topic, batches, claim, config, records_of, text};
 use crate::protocol::ErrorCode;
 
 /// Ends a test that would hang; nothing is concluded from it.
@@ -136,6 +138,19 @@ async fn a_broker_without_a_replica_serves_whatever_a_leader_does() {
     let answer: OffsetForLeaderEpochResponse = client.ask(ApiKey::OffsetForLeaderEpoch, 4, &request).await;
     let end = &answer.topics[0].partitions[0];
     assert_eq!((end.error_code, end.leader_epoch, end.end_offset), (0, epoch, 20));
+
+    let init = InitProducerIdRequest::default().with_transactional_id(None);
+    let given: InitProducerIdResponse = client.ask(ApiKey::InitProducerId, 4, &init).await;
+    assert_eq!(given.error_code, 0);
+    for (sequence, due) in [(0, 20), (5, 25), (0, 20)] {
+        let batch = records_of(5, &claim(given.producer_id.0, sequence));
+        let answer = topic.produced(&mut client, 9, &[batch]).await;
+        assert_eq!((answer.error_code, answer.base_offset), (0, due));
+    }
+    let grow = CreatePartitionsTopic::default().with_name(text(TOPIC).into()).with_count(2).with_assignments(None);
+    let grow = CreatePartitionsRequest::default().with_topics(vec![grow]).with_timeout_ms(30_000);
+    let grown: CreatePartitionsResponse = client.ask(ApiKey::CreatePartitions, 3, &grow).await;
+    assert_eq!(grown.results[0].error_code, 0);
     four.stop().await;
 }
 
@@ -160,6 +175,15 @@ async fn a_zone_is_led_to_its_own_broker_by_every_broker_alike_and_elsewhere_whe
     let truth = four.told(outsider, four.replicas()[0]).await;
     assert!(truth.leader_epoch >= 0);
     for by in 0..4 {
+        let asked = TopicRequest::default().with_name(text(TOPIC).into());
+        let request = DescribeTopicPartitionsRequest::default().with_topics(vec![asked]);
+        let request = request.with_response_partition_limit(10).with_cursor(None);
+        let mut client = Client::named(four.node(by), IDS[outsider]).await;
+        let answer: DescribeTopicPartitionsResponse = client.ask(ApiKey::DescribeTopicPartitions, 0, &request).await;
+        let described = &answer.topics[0].partitions[0];
+        assert_eq!(described.replica_nodes, truth.replica_nodes);
+        assert_eq!(described.leader_epoch, truth.leader_epoch);
+        assert_ne!(described.leader_id.0 as usize, outsider, "administrators are told the true leader");
         for zone in 0..4 {
             let told = four.told(zone, by).await;
             assert_eq!(told.leader_id.0 as usize, zone, "a client of z{zone}, told by broker {by}");

@@ -48,6 +48,9 @@ impl Router for Rooms {
             ApiKey::DescribeCluster => {
                 reply(async move { admin::describe_cluster(&admin, &context, version, body).await })
             }
+            ApiKey::DescribeTopicPartitions => {
+                reply(async move { admin::describe_topic_partitions(&admin, &context, version, body).await })
+            }
             ApiKey::InitProducerId => {
                 reply(async move { admin::init_producer_id(&admin, &context, version, body).await })
             }
