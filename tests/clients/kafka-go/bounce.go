@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/signal"
 	"strings"
@@ -22,13 +23,20 @@ func bounce(bootstrap, topic, zone string, perSecond int) error {
 	defer stop()
 	c := connect(bootstrap)
 	topics := []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 3}}
-	// How long the broker may take is what is left to the context; two seconds without one.
-	patience, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	answer, err := c.client.CreateTopics(patience, &kafka.CreateTopicsRequest{Topics: topics})
-	if err == nil {
-		err = answer.Errors[topic]
-	}
+	// The first topic of a cluster may take longer than this client allows; it is made all the same.
+	err := c.until(ctx, func() (bool, error) {
+		answer, err := c.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: topics})
+		if err == nil {
+			err = answer.Errors[topic]
+		}
+		if errors.Is(err, kafka.RequestTimedOut) {
+			return false, nil
+		}
+		if errors.Is(err, kafka.TopicAlreadyExists) {
+			err = nil
+		}
+		return err == nil, err
+	})
 	if err != nil {
 		return err
 	}
