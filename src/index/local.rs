@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::index::question::{self, Error, Query, Replies, Reply};
-use crate::index::{OpenShard, Waiter, read_index};
+use crate::index::replica::{Reader, Waiter};
+use crate::index::{OpenShard, read_index};
 
 const READ_INDEX_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -25,6 +26,7 @@ pub(super) async fn news(
     queries: &[Query],
     bytes_min: usize,
     deadline: Instant,
+    reader: Reader,
 ) -> Replies {
     let mut replies = read(shard, queries);
     if replies.iter().any(is_ahead) {
@@ -36,7 +38,7 @@ pub(super) async fn news(
         for query in queries {
             let replica = shard.replica();
             if let Some(slot) = replica.read(|state| state.partition(&query.partition).map(|p| p.slot)) {
-                replica.wake_on_change(slot, &waiter);
+                replica.wake_on_change(slot, &waiter, reader);
             }
         }
         replies = read(shard, queries);

@@ -10,6 +10,7 @@ use tracing::debug;
 
 use crate::cluster::{Cluster, RootState};
 use crate::index::question::{self, Error, Query, Replies};
+use crate::index::replica::Reader;
 use crate::index::wire::{self, How};
 use crate::index::{OpenShard, Shards, local};
 use crate::peer::{self, Answer};
@@ -59,7 +60,7 @@ impl Replicas {
     /// what this broker has shown before.
     pub async fn news(&self, shard: ShardId, queries: &[Query], bytes_min: usize, deadline: Instant) -> Replies {
         match self.here(shard) {
-            Some(open) => local::news(self.cluster.node(), &open, queries, bytes_min, deadline).await,
+            Some(open) => local::news(self.cluster.node(), &open, queries, bytes_min, deadline, Reader::Here).await,
             None => {
                 let news = self.news_from_elsewhere(shard, queries, bytes_min, deadline).await;
                 news.unwrap_or_else(|e| failed(queries, e))
@@ -207,7 +208,7 @@ pub async fn answer_questions(node: &Node, shard: &OpenShard, body: Bytes) -> An
                 return ELSEWHERE;
             }
             let deadline = Instant::now() + Duration::from_millis(wait_ms).min(WAIT_MAX);
-            local::news(node, shard, &queries, bytes_min, deadline).await
+            local::news(node, shard, &queries, bytes_min, deadline, Reader::AtAnotherBroker).await
         }
     };
     // Read after the replies: what they show is not newer.

@@ -193,7 +193,7 @@ fn put_pointers(out: &mut BytesMut, pointers: &[BatchPointer]) {
         varint::put_signed(out, i64::from(p.object.broker) - i64::from(before.object.broker));
         varint::put_signed(out, p.object.epoch.wrapping_sub(before.object.epoch) as i64);
         varint::put_signed(out, p.object.sequence.wrapping_sub(before.object.sequence) as i64);
-        varint::put(out, p.object.attempt.into());
+        varint::put(out, p.object.packed().3.into());
         varint::put(out, p.start);
         varint::put(out, p.len);
         varint::put_signed(out, p.max_timestamp.wrapping_sub(before.max_timestamp));
@@ -220,12 +220,10 @@ fn take_pointers(r: &mut Reader) -> Result<Vec<BatchPointer>, Malformed> {
             i64::from(old).checked_add(difference).and_then(|new| i32::try_from(new).ok()).ok_or(Malformed)
         };
         let leader_epoch = near(before.leader_epoch, r.signed()?)?;
-        let object = ObjectId {
-            broker: near(before.object.broker, r.signed()?)?,
-            epoch: before.object.epoch.wrapping_add(r.signed()? as u64),
-            sequence: before.object.sequence.wrapping_add(r.signed()? as u64),
-            attempt: r.int()?,
-        };
+        let broker = near(before.object.broker, r.signed()?)?;
+        let epoch = before.object.epoch.wrapping_add(r.signed()? as u64);
+        let sequence = before.object.sequence.wrapping_add(r.signed()? as u64);
+        let object = ObjectId::unpacked((broker, epoch, sequence, r.int()?));
         let (start, len) = (r.u64()?, r.u64()?);
         let max_timestamp: Timestamp = before.max_timestamp.wrapping_add(r.signed()?);
         let max_timestamp_so_far: Timestamp = max_timestamp.wrapping_add(r.signed()?);
@@ -256,7 +254,7 @@ fn origin() -> BatchPointer {
         base: 0,
         last: 0,
         leader_epoch: 0,
-        object: ObjectId { broker: 0, epoch: 0, sequence: 0, attempt: 0 },
+        object: ObjectId::unpacked((0, 0, 0, 0)),
         start: 0,
         len: 0,
         max_timestamp: 0,

@@ -4,7 +4,7 @@ use crate::index::question::{Error, Found, Query, Question, Replies, Reply, shar
 use crate::index::wire::*;
 use crate::shard::BatchPointer;
 use crate::types::varint::Reader;
-use crate::types::{ObjectId, Partition, TopicId};
+use crate::types::{ObjectId, Partition, StorageClass, TopicId};
 
 fn query(topic: u8, index: i32, question: Question) -> Query {
     Query { partition: Partition { topic: TopicId::from_bytes([topic; 16]), index }, client_epoch: 4, question }
@@ -27,7 +27,7 @@ fn pointer(base: i64, sequence: u64) -> BatchPointer {
         base,
         last: base + 9,
         leader_epoch: 3,
-        object: ObjectId { broker: 2, epoch: 11, sequence, attempt: 0 },
+        object: ObjectId { broker: 2, epoch: 11, sequence, attempt: 0, class: StorageClass::Zonal },
         start: 100,
         len: 1_000,
         max_timestamp: 1_700_000_000_000 + base,

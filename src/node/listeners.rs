@@ -1,9 +1,8 @@
 use std::net::SocketAddr;
 
-use tokio::net::TcpListener;
-
 use crate::cluster::{Registration, ZoneAddress};
 use crate::config::{Config, HostPort};
+use crate::door::net::TcpListener;
 use crate::node::Error;
 use crate::node::router::ZONE_LISTENER;
 use crate::node::run::{listen, listen_error};
