@@ -82,7 +82,7 @@ fn page(
     };
     let (from, start) = cursor.map_or(("", 0), |(name, index)| (name.as_str(), *index as usize));
     let (mut shown, mut left) = (Vec::new(), limit);
-    for name in names.range::<str, _>(from..) {
+    for name in names.range::<&str, _>(from..) {
         if left == 0 {
             return (shown, Some(((*name).to_owned(), 0)));
         }
