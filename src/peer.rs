@@ -24,7 +24,8 @@ pub const ROOT: u8 = 6;
 pub const JOIN: u8 = 7;
 /// This broker's replica of a shard: (applied index, snapshot). For the audit; asks no leader.
 pub const STATE: u8 = 8;
-
+/// What readers ask of partitions, by a broker that has no replica of the shard. Any replica that serves answers.
+pub const QUESTIONS: u8 = 9;
 /// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
 pub const READ: u8 = 10;
 
@@ -39,6 +40,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         ROOT => "root",
         JOIN => "join",
         STATE => "state",
+        QUESTIONS => "proxy",
         READ => "read",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }

@@ -4,7 +4,7 @@
 #
 #   tests/run.sh [SUITE…]      suites as in tests/clients/run.sh; all by default
 #
-# Needs Rust, a C toolchain, Python 3, Java with Maven, and Go; the rest is installed by name.
+# Needs Rust, a C toolchain, Python 3, Java with Maven, Go and Node; the rest is installed by name.
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/target.sh"
 
@@ -37,4 +37,6 @@ audit || fail "the audit"
 for n in 1 2 3; do
     kill -0 "${CLUSTER_PIDS[n]}" 2>/dev/null || fail "broker $n ended by itself"
 done
+step "five stock clients while brokers are bounced"
+TEST_DIR=$TEST_DIR/bounce PERIOD_SECONDS=30 "$CLUSTER_ROOT/tests/bounce.sh" 1 || fail "a client was stuck"
 step "everything passed"

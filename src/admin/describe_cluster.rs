@@ -17,7 +17,7 @@ const CONTROLLERS: i8 = 2;
 /// The body does not follow the protocol.
 pub async fn describe_cluster(
     admin: &Admin,
-    _context: &Context,
+    context: &Context,
     version: i16,
     body: Bytes,
 ) -> Result<Segments, protocol::Error> {
@@ -32,7 +32,7 @@ pub async fn describe_cluster(
     let told = answer
         .with_cluster_id(StrBytes::from_string(admin.cluster.cluster_id().to_string()))
         .with_controller_id(admin.controller(&view).into())
-        .with_brokers(brokers(&view, request.include_fenced_brokers));
+        .with_brokers(brokers(&view, context.listener.as_deref(), request.include_fenced_brokers));
     encode(version, &told)
 }
 
@@ -45,12 +45,13 @@ fn check(endpoint_type: i8) -> Result<(), Error> {
 }
 
 /// A broker that is not alive is what Kafka calls fenced.
-fn brokers(view: &RootState, dead_too: bool) -> Vec<DescribeClusterBroker> {
+fn brokers(view: &RootState, listener: Option<&str>, dead_too: bool) -> Vec<DescribeClusterBroker> {
     let told = view.brokers().filter(|broker| broker.alive || dead_too).map(|broker| {
+        let (host, port) = broker.address_for(listener);
         DescribeClusterBroker::default()
             .with_broker_id(broker.id.into())
-            .with_host(StrBytes::from_string(broker.host.clone()))
-            .with_port(broker.port.into())
+            .with_host(StrBytes::from_string(host.to_owned()))
+            .with_port(port.into())
             .with_rack(rack(broker))
             .with_is_fenced(!broker.alive)
     });
@@ -80,9 +81,9 @@ mod tests {
     fn tells_of_dead_brokers_only_when_asked_to() {
         let mut view = sample::cluster(&["a", ""]);
         sample::set_dead(&mut view, 0);
-        let alive = brokers(&view, false);
+        let alive = brokers(&view, None, false);
         assert_eq!((alive.len(), alive[0].broker_id.0, alive[0].rack.clone()), (1, 1, None));
-        let all = brokers(&view, true);
+        let all = brokers(&view, None, true);
         assert_eq!((all.len(), all[0].is_fenced, all[0].rack.as_deref()), (2, true, Some("a")));
     }
 

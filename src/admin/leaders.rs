@@ -7,6 +7,7 @@ use milepost_raft::NodeId;
 
 use crate::cluster::{Broker, RootState, Shard};
 use crate::types::{BrokerId, Partition, ShardId};
+use crate::zone;
 
 /// One shard, as one client is told of it.
 pub(super) struct Placed {
@@ -14,38 +15,43 @@ pub(super) struct Placed {
     pub replicas: Vec<BrokerId>,
     pub live: Vec<BrokerId>,
     pub dead: Vec<BrokerId>,
-    /// Any of them does, and one is chosen per partition. Empty when the shard has no live broker at all.
-    candidates: Vec<BrokerId>,
+    /// (id, alive), one of them is picked per partition.
+    candidates: Vec<(BrokerId, bool)>,
 }
 
 impl Placed {
     /// `leader` is the Raft leader, if known here.
     fn new(view: &RootState, shard: &Shard, leader: Option<NodeId>, zone: Option<&str>) -> Placed {
         let voters: Vec<&Arc<Broker>> = shard.voters.iter().filter_map(|node| view.broker_of(*node)).collect();
-        let ids = |brokers: &mut dyn Iterator<Item = &Arc<Broker>>| brokers.map(|b| b.id).collect::<Vec<BrokerId>>();
-        let is_live = |broker: &&Arc<Broker>| broker.alive;
-        let in_zone = |broker: &&Arc<Broker>| broker.alive && zone == Some(broker.zone.as_str());
-        let live = ids(&mut voters.iter().copied().filter(is_live));
-        let node_is_live = |node: &NodeId| view.broker_of(*node).is_some_and(|b| b.alive);
-        let true_leader = leader.filter(node_is_live).or(Some(shard.preferred).filter(node_is_live));
-        let true_leader = true_leader.and_then(|node| view.broker_of(node)).map(|b| b.id).or(live.first().copied());
-        // A replica in the client's zone; else the leader wherever it is, since only replicas can be read from.
-        let candidates = [ids(&mut voters.iter().copied().filter(in_zone)), true_leader.into_iter().collect()];
+        let in_zone = |broker: &&Arc<Broker>| zone == Some(broker.zone.as_str());
+        let told = |brokers: &mut dyn Iterator<Item = &Arc<Broker>>| -> Vec<(BrokerId, bool)> {
+            brokers.map(|broker| (broker.id, broker.alive)).collect()
+        };
+        // A replica in the client's zone; else any broker there, which asks a replica for the pointers; else the leader.
+        let choices = [
+            told(&mut voters.iter().copied().filter(in_zone)),
+            told(&mut view.brokers().filter(in_zone)),
+            true_leader(view, shard, leader).into_iter().map(|broker| (broker, true)).collect(),
+        ];
+        let is_live = |brokers: &Vec<(BrokerId, bool)>| brokers.iter().any(|(_, alive)| *alive);
         Placed {
-            replicas: ids(&mut voters.iter().copied()),
-            dead: ids(&mut voters.iter().copied().filter(|b| !b.alive)),
-            live,
-            candidates: candidates.into_iter().find(|c| !c.is_empty()).unwrap_or_default(),
+            replicas: voters.iter().map(|b| b.id).collect(),
+            live: voters.iter().filter(|b| b.alive).map(|b| b.id).collect(),
+            dead: voters.iter().filter(|b| !b.alive).map(|b| b.id).collect(),
+            candidates: choices.into_iter().find(is_live).unwrap_or_default(),
         }
     }
 
-    /// Rendezvous hashing: even over the candidates, and a partition moves only when its own broker comes or goes.
+    /// `None` when the shard has no live broker at all, and the client's zone none either.
     pub fn leader_of(&self, partition: &Partition) -> Option<BrokerId> {
-        match self.candidates[..] {
-            [only] => Some(only),
-            _ => self.candidates.iter().copied().max_by_key(|broker| (weight(partition, *broker), *broker)),
-        }
+        zone::pick(&self.candidates, partition)
     }
+}
+
+/// The Raft leader, else the voter that should lead, else any that lives.
+fn true_leader(view: &RootState, shard: &Shard, leader: Option<NodeId>) -> Option<BrokerId> {
+    let mut nodes = leader.into_iter().chain([shard.preferred]).chain(shard.voters.iter().copied());
+    nodes.find_map(|node| view.broker_of(node).filter(|b| b.alive).map(|b| b.id))
 }
 
 /// All shards, for a client of one zone.
@@ -55,20 +61,6 @@ pub(super) fn place(
     leader: impl Fn(ShardId) -> Option<NodeId>,
 ) -> HashMap<ShardId, Placed> {
     view.shards().map(|shard| (shard.id, Placed::new(view, shard, leader(shard.id), zone))).collect()
-}
-
-fn weight(partition: &Partition, broker: BrokerId) -> u64 {
-    let topic = u128::from_be_bytes(*partition.topic.as_bytes());
-    let place = (u64::from(partition.index as u32) << 32) | u64::from(broker as u32);
-    [topic as u64, (topic >> 64) as u64, place].into_iter().fold(0, |hash, word| mix(hash ^ word))
-}
-
-/// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
-fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]
@@ -105,22 +97,37 @@ mod tests {
         let mut view = sample::cluster(&["a", "a", "a", "b"]);
         let before = leaders(&view, 1, Some("a"), Some(4));
         for broker in 0..3 {
-            assert!((900..=1100).contains(&share(&before, broker)), "{broker}: {}", share(&before, broker));
+            assert_eq!(share(&before, broker), 1000);
         }
         sample::set_dead(&mut view, 1);
         let after = leaders(&view, 1, Some("a"), Some(4));
-        assert_eq!(share(&after, 1), 0);
+        assert_eq!((share(&after, 0), share(&after, 1), share(&after, 2)), (1500, 0, 1500));
         assert!(before.iter().zip(&after).all(|(before, after)| before == after || *before == Some(1)));
     }
 
     #[test]
-    fn a_zone_without_a_voter_gets_the_leader() {
+    fn a_zone_without_a_live_voter_is_served_by_its_other_brokers_and_without_those_by_the_leader() {
         let mut view = sample::cluster(&["a", "b"]);
         sample::join(&mut view, 2, "c");
-        assert_eq!(share(&leaders(&view, 1, Some("c"), Some(1)), 0), 3000);
+        sample::join(&mut view, 3, "c");
+        let in_c = leaders(&view, 1, Some("c"), Some(1));
+        assert_eq!((share(&in_c, 2), share(&in_c, 3)), (1500, 1500));
         sample::set_dead(&mut view, 2);
+        assert_eq!(share(&leaders(&view, 1, Some("c"), Some(1)), 3), 3000);
+        sample::set_dead(&mut view, 3);
         assert_eq!(share(&leaders(&view, 1, Some("c"), Some(2)), 1), 3000);
         assert_eq!(share(&leaders(&view, 1, Some("mars"), Some(2)), 1), 3000);
+    }
+
+    #[test]
+    fn a_voter_that_died_is_stood_in_for_by_its_zone_and_gets_all_back() {
+        let mut view = sample::cluster(&["a", "b"]);
+        sample::join(&mut view, 2, "a");
+        assert_eq!(share(&leaders(&view, 1, Some("a"), None), 0), 3000);
+        sample::set_dead(&mut view, 0);
+        assert_eq!(share(&leaders(&view, 1, Some("a"), None), 2), 3000);
+        let placed = place(&view, Some("a"), |_| None);
+        assert_eq!(placed[&1].replicas, [0, 1], "a stand-in is no replica");
     }
 
     #[test]

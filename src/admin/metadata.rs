@@ -13,11 +13,11 @@ use kafka_protocol::protocol::StrBytes;
 use tokio::time::Instant;
 
 use crate::admin::describe_cluster::rack;
+use crate::admin::epochs::{self, Epochs};
 use crate::admin::leaders::{self, Placed};
 use crate::admin::{Admin, Context, Error, is_internal, names, topics};
 use crate::batch::Segments;
-use crate::cluster::{self, Broker, RootRefusal, RootState, Topic};
-use crate::index::OpenShard;
+use crate::cluster::{self, RootRefusal, RootState, Topic};
 use crate::protocol::{self, ErrorCode, TopicRef, decode, encode};
 use crate::types::{BrokerId, LeaderEpoch, Partition, ShardId};
 
@@ -42,21 +42,22 @@ pub async fn metadata(
     let failed = prepare(admin, asked.as_deref().unwrap_or_default(), create).await;
 
     let view = admin.cluster.view();
-    let open: HashMap<ShardId, (Arc<OpenShard>, u64)> = admin.shards.all().into_iter().map(with_term).collect();
+    let shown: Vec<&Arc<Topic>> = match &asked {
+        None => view.live_topics().collect(),
+        Some(asked) => asked.iter().filter_map(|wanted| view.find(wanted)).collect(),
+    };
+    let epochs = Epochs::gather(admin, shown.into_iter().flat_map(|topic| epochs::live(topic))).await;
     let told = Told {
         view: &view,
-        placed: leaders::place(&view, context.zone(&view, &admin.settings.zones), |id| open.get(&id)?.0.leader()),
-        epoch: |shard: ShardId, partition: &Partition| {
-            let (shard, term) = open.get(&shard)?;
-            shard.replica().read(|state| Some(state.partition(partition)?.leader_epoch(*term)))
-        },
+        placed: leaders::place(&view, context.zone(&view, &admin.settings.zones), |shard| epochs.leader(shard)),
+        epoch: |shard, partition: &_| epochs.of(shard, partition),
     };
     let topics = match asked {
         None => view.live_topics().map(|topic| told.topic(topic)).collect(),
         Some(asked) => asked.iter().map(|wanted| told.answer(wanted, &failed)).collect(),
     };
     let answer = MetadataResponse::default()
-        .with_brokers(view.brokers().filter(|broker| broker.alive).map(|broker| told_broker(broker)).collect())
+        .with_brokers(told_brokers(&view, context.listener.as_deref()))
         .with_cluster_id(Some(StrBytes::from_string(admin.cluster.cluster_id().to_string())))
         .with_controller_id(admin.controller(&view).into())
         .with_topics(topics);
@@ -119,11 +120,6 @@ fn failure(e: &Error) -> ErrorCode {
     }
 }
 
-fn with_term(shard: Arc<OpenShard>) -> (ShardId, (Arc<OpenShard>, u64)) {
-    let term = shard.group.leadership().borrow().term;
-    (shard.id, (shard, term))
-}
-
 /// What one client is told of topics. `epoch` is the partition's, if this broker has a replica of it.
 pub(super) struct Told<'a, E> {
     pub view: &'a RootState,
@@ -149,11 +145,7 @@ impl<E: Fn(ShardId, &Partition) -> Option<LeaderEpoch>> Told<'_, E> {
 
     /// The partitions that can be used; those still being created are not shown.
     pub fn topic(&self, topic: &Topic) -> MetadataResponseTopic {
-        let live = topic.placement.iter().take(topic.live.max(0) as usize);
-        let partitions = (0..).zip(live).map(|(index, shard)| {
-            let partition = Partition { topic: topic.id, index };
-            self.partition(*shard, &partition)
-        });
+        let partitions = epochs::live(topic).map(|(shard, partition)| self.partition(shard, &partition));
         MetadataResponseTopic::default()
             .with_name(Some(StrBytes::from_string(topic.name.clone()).into()))
             .with_topic_id(topic.id.into())
@@ -161,7 +153,7 @@ impl<E: Fn(ShardId, &Partition) -> Option<LeaderEpoch>> Told<'_, E> {
             .with_partitions(partitions.collect())
     }
 
-    fn partition(&self, shard: ShardId, partition: &Partition) -> MetadataResponsePartition {
+    pub fn partition(&self, shard: ShardId, partition: &Partition) -> MetadataResponsePartition {
         let told = MetadataResponsePartition::default().with_partition_index(partition.index);
         let placed = self.placed.get(&shard);
         let told = match placed.and_then(|placed| placed.leader_of(partition)) {
@@ -177,10 +169,14 @@ impl<E: Fn(ShardId, &Partition) -> Option<LeaderEpoch>> Told<'_, E> {
     }
 }
 
-fn told_broker(broker: &Broker) -> MetadataResponseBroker {
-    MetadataResponseBroker::default()
-        .with_node_id(broker.id.into())
-        .with_host(StrBytes::from_string(broker.host.clone()))
-        .with_port(broker.port.into())
-        .with_rack(rack(broker))
+fn told_brokers(view: &RootState, listener: Option<&str>) -> Vec<MetadataResponseBroker> {
+    let told = view.brokers().filter(|broker| broker.alive).map(|broker| {
+        let (host, port) = broker.address_for(listener);
+        MetadataResponseBroker::default()
+            .with_node_id(broker.id.into())
+            .with_host(StrBytes::from_string(host.to_owned()))
+            .with_port(port.into())
+            .with_rack(rack(broker))
+    });
+    told.collect()
 }

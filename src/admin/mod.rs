@@ -16,6 +16,8 @@ mod create_topics;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_topic_partitions;
+mod epochs;
 mod error;
 mod init_producer_id;
 mod internal;
@@ -43,6 +45,7 @@ pub use create_topics::create_topics;
 pub use delete_topics::delete_topics;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
+pub use describe_topic_partitions::describe_topic_partitions;
 pub use error::Error;
 pub use init_producer_id::init_producer_id;
 pub use internal::{CONSUMER_OFFSETS, is_internal};
@@ -50,9 +53,9 @@ pub use metadata::metadata;
 
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;
-use crate::index::Shards;
+use crate::index::{Replicas, Shards};
 use crate::types::StorageClass;
-use crate::zone::{self, Zones};
+use crate::zone::{self, Shown, Zones};
 
 /// Partitions that one topic may have, and that one request may create.
 pub const PARTITIONS_MAX: i32 = 100_000;
@@ -88,7 +91,7 @@ impl From<&Config> for Settings {
             default_replication_factor: config.default_replication_factor,
             offsets_topic_partitions: config.offsets_topic_partitions,
             topic_defaults: Defaults::new(config.message_max_bytes, config.store.default_class()),
-            zones: Zones { cidrs: config.zone_cidrs.clone(), aliases: Default::default() },
+            zones: Zones::from(config),
             store: config.store.to_string(),
             classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
         }
@@ -100,6 +103,8 @@ impl From<&Config> for Settings {
 pub struct Context {
     pub client_id: Option<StrBytes>,
     pub address: SocketAddr,
+    /// The zone of the listener it came by, if that has one.
+    pub listener: Option<Arc<str>>,
 }
 
 /// The room's handle. A cheap clone.
@@ -107,21 +112,21 @@ pub struct Context {
 pub struct Admin {
     cluster: Cluster,
     shards: Arc<Shards>,
+    replicas: Arc<Replicas>,
     settings: Arc<Settings>,
 }
 
 impl Admin {
-    pub fn new(cluster: Cluster, shards: Arc<Shards>, settings: Settings) -> Self {
-        Admin { cluster, shards, settings: Arc::new(settings) }
+    pub fn new(cluster: Cluster, shards: Arc<Shards>, replicas: Arc<Replicas>, settings: Settings) -> Self {
+        Admin { cluster, shards, replicas, settings: Arc::new(settings) }
     }
 }
 
 impl Context {
     /// The client's zone, one that brokers of this cluster are in.
     fn zone<'v>(&self, view: &'v RootState, zones: &Zones) -> Option<&'v str> {
-        let mut known: Vec<&str> = view.brokers().map(|b| b.zone.as_str()).filter(|zone| !zone.is_empty()).collect();
-        known.sort_unstable();
-        known.dedup();
-        zone::zone_of(self.client_id.as_deref().unwrap_or(""), self.address.ip(), zones, &known)
+        let client_id = self.client_id.as_deref().unwrap_or("");
+        let shown = Shown { client_id, listener: self.listener.as_deref(), address: self.address.ip() };
+        zone::zone_of(shown, zones, &zone::known(view))
     }
 }

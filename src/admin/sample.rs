@@ -19,7 +19,8 @@ pub fn join(view: &mut RootState, broker: i32, zone: &str) -> NodeId {
         unreachable!("a node id is always issued")
     };
     let (host, internal) = (format!("host{broker}"), "h:1".into());
-    let registration = Registration { broker, node, zone: zone.into(), host, port: 9092, internal };
+    let registration =
+        Registration { broker, node, zone: zone.into(), host, port: 9092, internal, listeners: Vec::new() };
     let RootAnswer::Epoch(epoch) = view.apply(RootEntry::RegisterBroker(registration)) else {
         unreachable!("the node was issued above")
     };

@@ -59,6 +59,17 @@ pub struct Registration {
     pub port: u16,
     /// What other brokers connect to, `host:port`.
     pub internal: String,
+    /// What clients of these zones connect to instead. Absent in entries of brokers that could have none.
+    #[serde(default)]
+    pub listeners: Vec<ZoneAddress>,
+}
+
+/// Where clients of one zone connect to a broker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneAddress {
+    pub zone: String,
+    pub host: String,
+    pub port: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

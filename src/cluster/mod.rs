@@ -26,7 +26,7 @@ mod seat;
 mod state;
 
 pub use controller::control;
-pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
+pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal, ZoneAddress};
 pub use guess::LeaderGuess;
 pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};

@@ -114,8 +114,15 @@ pub(super) mod tests {
             view.apply(RootEntry::Leave { broker, epoch });
         }
         let (zone, host, internal) = (zone.to_string(), "h".into(), "h:1".into());
-        let registered =
-            view.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }));
+        let registered = view.apply(RootEntry::RegisterBroker(Registration {
+            broker,
+            node,
+            zone,
+            host,
+            port: 1,
+            internal,
+            listeners: Vec::new(),
+        }));
         let RootAnswer::Epoch(epoch) = registered else { unreachable!() };
         view.apply(RootEntry::SetReady { broker, epoch });
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal};
+use crate::cluster::entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal, ZoneAddress};
 use crate::protocol::TopicRef;
 use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
 
@@ -46,6 +46,16 @@ pub struct Broker {
     pub ready: bool,
     /// Ready and heard of lately: named to clients, given new replicas.
     pub alive: bool,
+    #[serde(default)]
+    pub listeners: Vec<ZoneAddress>,
+}
+
+impl Broker {
+    /// What clients connect to that came by the listener of this zone, if they came by one.
+    pub fn address_for(&self, listener: Option<&str>) -> (&str, u16) {
+        let own = self.listeners.iter().find(|address| Some(address.zone.as_str()) == listener);
+        own.map_or((&self.host, self.port), |address| (&address.host, address.port))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,6 +217,7 @@ impl RootState {
             internal: new.internal,
             ready: false,
             alive: false,
+            listeners: new.listeners,
         };
         let replaced = self.brokers.insert(new.broker, Arc::new(broker)).filter(|old| old.node != new.node);
         if let Some(old) = replaced {

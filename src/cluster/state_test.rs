@@ -9,7 +9,15 @@ fn issued(state: &mut RootState, directory: &str) -> NodeId {
 
 fn register(state: &mut RootState, broker: BrokerId, node: NodeId) -> RootAnswer {
     let (zone, host, internal) = ("a".into(), "h".into(), "h:2".into());
-    state.apply(RootEntry::RegisterBroker(Registration { broker, node, zone, host, port: 1, internal }))
+    state.apply(RootEntry::RegisterBroker(Registration {
+        broker,
+        node,
+        zone,
+        host,
+        port: 1,
+        internal,
+        listeners: Vec::new(),
+    }))
 }
 
 fn registered(state: &mut RootState, broker: BrokerId, directory: &str) -> (NodeId, RootAnswer) {

@@ -61,6 +61,8 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         connections_max_idle: settings.connections_max_idle.map_or(Duration::from_secs(600), |span| span.0),
         metrics_listen: settings.metrics_listen,
         zone_cidrs: settings.zone_cidrs.unwrap_or_default(),
+        zone_listeners: settings.zone_listeners.unwrap_or_default(),
+        zone_aliases: settings.zone_aliases.unwrap_or_default(),
         log_filter: settings.log_filter.unwrap_or_else(|| LOG_FILTER.to_owned()),
         log_format: settings.log_format.unwrap_or(LogFormat::Text),
         ignored_environment: Vec::new(),
@@ -69,7 +71,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     check_groups(&config)?;
     check_sizes(&config)?;
     check_addresses(&config)?;
-    check_zones(&config.zone_cidrs)?;
+    check_zones(&config)?;
     Ok(config)
 }
 
@@ -202,10 +204,6 @@ fn check_sizes(config: &Config) -> Result<(), Error> {
 }
 
 fn check_addresses(config: &Config) -> Result<(), Error> {
-    // Port 0 takes any free port, so two of them never meet.
-    let clash = |one: &HostPort, other: &HostPort| {
-        one.port != 0 && one.port == other.port && (one.host == other.host || one.is_wildcard() || other.is_wildcard())
-    };
     require(
         !clash(&config.listen, &config.internal_listen),
         "internal_listen",
@@ -225,11 +223,32 @@ fn check_addresses(config: &Config) -> Result<(), Error> {
     )
 }
 
-fn check_zones(cidrs: &[ZoneCidr]) -> Result<(), Error> {
-    for (index, cidr) in cidrs.iter().enumerate() {
-        let same = |other: &&ZoneCidr| other.network == cidr.network && other.prefix_bits == cidr.prefix_bits;
-        if cidrs[..index].iter().any(|other| same(&other)) {
+/// Port 0 takes any free port, so two of them never meet.
+fn clash(one: &HostPort, other: &HostPort) -> bool {
+    one.port != 0 && one.port == other.port && (one.host == other.host || one.is_wildcard() || other.is_wildcard())
+}
+
+fn check_zones(config: &Config) -> Result<(), Error> {
+    for (index, cidr) in config.zone_cidrs.iter().enumerate() {
+        let same = |other: &ZoneCidr| other.network == cidr.network && other.prefix_bits == cidr.prefix_bits;
+        if config.zone_cidrs[..index].iter().any(same) {
             return refuse("zone_cidrs", format!("{}/{} stands there twice", cidr.network, cidr.prefix_bits));
+        }
+    }
+    for (index, listener) in config.zone_listeners.iter().enumerate() {
+        let earlier = &config.zone_listeners[..index];
+        let taken = [&config.listen, &config.internal_listen].into_iter().chain(&config.metrics_listen);
+        let mut taken = taken.chain(earlier.iter().map(|other| &other.listen));
+        if taken.any(|other| clash(&listener.listen, other)) {
+            return refuse("zone_listeners", format!("{} is the address of another listener", listener.listen));
+        }
+        if earlier.iter().any(|other| other.zone == listener.zone) {
+            return refuse("zone_listeners", format!("{} has two", listener.zone));
+        }
+    }
+    for (index, one) in config.zone_aliases.iter().enumerate() {
+        if config.zone_aliases[..index].iter().any(|other| other.alias == one.alias) {
+            return refuse("zone_aliases", format!("{} stands there twice", one.alias));
         }
     }
     Ok(())

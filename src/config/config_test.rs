@@ -91,6 +91,8 @@ fn every_setting_has_one_name_in_all_sources() {
         ("connections_max_idle", "30s", "\"30s\""),
         ("metrics_listen", "0.0.0.0:3", "\"0.0.0.0:3\""),
         ("zone_cidrs", "10.1.0.0/16=az1,10.2.0.0/16=az2", "[\"10.1.0.0/16=az1\", \"10.2.0.0/16=az2\"]"),
+        ("zone_listeners", "az1=h:4@b:5,az2=h:5", "[\"az1=h:4@b:5\", \"az2=h:5\"]"),
+        ("zone_aliases", "use1-az4=az1,use1-az6=az2", "[\"use1-az4=az1\", \"use1-az6=az2\"]"),
         ("log_filter", "debug", "\"debug\""),
         ("log_format", "json", "\"json\""),
     ];
@@ -181,6 +183,10 @@ fn impossible_combinations_are_refused_with_their_key() {
         (&["--cluster-id=a/b"], "cluster_id"),
         (&["--connections-max-idle=0s"], "connections_max_idle"),
         (&["--zone-cidrs=10.0.0.0/8=a,10.0.0.0/8=b"], "zone_cidrs"),
+        (&["--zone-listeners=a=h:1,a=h:2"], "zone_listeners"),
+        (&["--zone-listeners=a=h:1,b=h:1"], "zone_listeners"),
+        (&["--listen=h:1", "--zone-listeners=a=h:1"], "zone_listeners"),
+        (&["--zone-aliases=x=a,x=b"], "zone_aliases"),
     ];
     for (flags, key) in cases {
         assert_eq!(refused_key(flags), *key, "{flags:?}");

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use cli::{Cli, Command, Inspect};
 pub use settings::{ServeArgs, Settings};
-pub use values::{HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneCidr};
+pub use values::{HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneAlias, ZoneCidr, ZoneListener};
 
 use crate::types::BrokerId;
 
@@ -69,6 +69,8 @@ pub struct Config {
     pub connections_max_idle: Duration,
     pub metrics_listen: Option<HostPort>,
     pub zone_cidrs: Vec<ZoneCidr>,
+    pub zone_listeners: Vec<ZoneListener>,
+    pub zone_aliases: Vec<ZoneAlias>,
     pub log_filter: String,
     pub log_format: LogFormat,
     /// Variables with our prefix that name no setting.

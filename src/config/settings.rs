@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory, Parser};
 use serde::Deserialize;
 
 use super::values::stores;
-use super::{ENVIRONMENT_PREFIX, Error, HostPort, LogFormat, Size, Span, StoreUrl, ZoneCidr};
+use super::{ENVIRONMENT_PREFIX, Error, HostPort, LogFormat, Size, Span, StoreUrl, ZoneAlias, ZoneCidr, ZoneListener};
 
 /// Declares each setting once: field, flag and key of the file come from the same line.
 macro_rules! settings {
@@ -100,6 +100,13 @@ settings! {
     /// Zones of clients by address, as 10.1.0.0/16=az1, separated by commas [default: none]
     #[arg(value_delimiter = ',')]
     zone_cidrs: Vec<ZoneCidr>,
+    /// More addresses where clients connect, each for one zone, as az1=0.0.0.0:9094@broker-1:9094 with the address told
+    /// to clients behind the @, separated by commas; every broker needs one for the same zones [default: none]
+    #[arg(value_delimiter = ',')]
+    zone_listeners: Vec<ZoneListener>,
+    /// Other names of zones, as use1-az4=us-east-1b, separated by commas [default: none]
+    #[arg(value_delimiter = ',')]
+    zone_aliases: Vec<ZoneAlias>,
     /// What is logged, as info or milepost=debug [default: info]
     log_filter: String,
     /// How it is logged [default: text]

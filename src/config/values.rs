@@ -160,6 +160,55 @@ impl FromStr for ZoneCidr {
     }
 }
 
+/// A listener whose clients are in a zone: `az1=0.0.0.0:9094@broker-1.example:9094`. What stands behind the `@` is told
+/// to clients; without it, what stands before it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ZoneListener {
+    pub zone: String,
+    pub listen: HostPort,
+    pub advertise: HostPort,
+}
+
+impl FromStr for ZoneListener {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shape = "expected zone=host:port or zone=host:port@host:port";
+        let (zone, addresses) = text.split_once('=').ok_or(shape)?;
+        let (listen, advertise) = addresses.split_once('@').unwrap_or((addresses, addresses));
+        if zone.trim().is_empty() {
+            return Err("the zone has no name".to_owned());
+        }
+        let (listen, advertise): (HostPort, HostPort) = (listen.trim().parse()?, advertise.trim().parse()?);
+        if advertise.is_wildcard() {
+            return Err(format!("clients cannot connect to {advertise}: say @ and an address that they can"));
+        }
+        Ok(ZoneListener { zone: zone.trim().to_owned(), listen, advertise })
+    }
+}
+
+/// Another name of a zone: `use1-az4=us-east-1b`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ZoneAlias {
+    pub alias: String,
+    pub zone: String,
+}
+
+impl FromStr for ZoneAlias {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (alias, zone) = text.split_once('=').ok_or("expected alias=zone, as use1-az4=us-east-1b")?;
+        let (alias, zone) = (alias.trim().to_owned(), zone.trim().to_owned());
+        match alias.is_empty() || zone.is_empty() {
+            true => Err("neither the alias nor the zone may be empty".to_owned()),
+            false => Ok(ZoneAlias { alias, zone }),
+        }
+    }
+}
+
 /// One `store`: a URL, or that of a zone's bucket: `az1=s3://bucket1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreUrl {
@@ -284,7 +333,7 @@ macro_rules! try_from_string {
     };
 }
 
-try_from_string!(HostPort, Span, ZoneCidr);
+try_from_string!(HostPort, Span, ZoneCidr, ZoneListener, ZoneAlias);
 
 #[cfg(test)]
 mod tests {
@@ -322,6 +371,27 @@ mod tests {
         assert!(holds("::/0=az1", "fd00::1"));
         assert!(holds("1.2.3.4/32=az1", "1.2.3.4") && !holds("1.2.3.4/32=az1", "1.2.3.5"));
         assert!(holds("fd00:1::/32=az1", "fd00:1:2::3") && !holds("fd00:1::/32=az1", "fd00:2::"));
+    }
+
+    #[test]
+    fn a_listener_of_a_zone_has_an_address_for_itself_and_one_for_clients() {
+        let read = |text: &str| text.parse::<ZoneListener>();
+        let both = read("az1=0.0.0.0:9094@broker-1:19094").unwrap();
+        assert_eq!((both.zone.as_str(), both.listen.port, both.advertise.port), ("az1", 9094, 19094));
+        let one = read("az1=10.0.0.7:9094").unwrap();
+        assert_eq!(one.listen, one.advertise);
+        for text in ["", "az1", "=10.0.0.7:1", "az1=0.0.0.0:9094", "az1=10.0.0.7", "az1=h:1@", "az1=h:1@0.0.0.0:1"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_alias_names_another_name_and_a_zone() {
+        let alias: ZoneAlias = "use1-az4=us-east-1b".parse().unwrap();
+        assert_eq!((alias.alias.as_str(), alias.zone.as_str()), ("use1-az4", "us-east-1b"));
+        for text in ["", "a", "=b", "a="] {
+            assert!(text.parse::<ZoneAlias>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@ use kafka_protocol::messages::offset_for_leader_epoch_response::{EpochEndOffset,
 use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 
 use crate::batch::Segments;
+use crate::fetch::asked::{Asked, ask};
 use crate::fetch::{Fetch, locate};
+use crate::index::{Question, Reply};
 use crate::protocol::{self, ErrorCode, TopicRef};
 
 /// Kafka's "no such epoch" (`UNDEFINED_EPOCH`, `UNDEFINED_EPOCH_OFFSET`).
@@ -16,27 +18,22 @@ impl Fetch {
     /// The request cannot be decoded: close the connection.
     pub async fn offset_for_leader_epoch(&self, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
         let request: OffsetForLeaderEpochRequest = protocol::decode(version, body)?;
-        let mut places = Vec::new();
+        let mut asked = Vec::new();
         for topic in &request.topics {
             let found = locate::topic(&self.cluster, &TopicRef::Name(topic.topic.0.clone()));
-            let partitions = topic
-                .partitions
-                .iter()
-                .map(|want| locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, want.partition));
-            places.push(partitions.collect::<Vec<_>>());
+            asked.extend(topic.partitions.iter().map(|want| Asked {
+                place: found.as_ref().map_err(|e| *e).and_then(|topic| locate::partition(topic, want.partition)),
+                client_epoch: want.current_leader_epoch,
+                question: Some(Question::EpochEnd(want.leader_epoch)),
+            }));
         }
-        // A replica that is behind would say that the reader's log was cut.
-        let behind = self.catch_up(places.iter().flatten().flatten()).await;
-        let topics = request.topics.into_iter().zip(places).map(|(topic, places)| {
-            let partitions = topic.partitions.iter().zip(places).map(|(want, place)| {
-                let answer = place.and_then(|located| match behind.contains(&located.shard.id) {
-                    true => Err(ErrorCode::NotLeaderOrFollower),
-                    false => located.read(want.current_leader_epoch, |p, current| {
-                        p.epoch_end(want.leader_epoch, current).unwrap_or(UNDEFINED)
-                    }),
-                });
-                let (error, (epoch, end)) = match answer {
-                    Ok(answer) => (ErrorCode::None, answer),
+        // From the newest state: a replica that is behind would say that the reader's log was cut.
+        let mut replies = ask(&self.replicas, &asked).await.into_iter();
+        let topics = request.topics.into_iter().map(|topic| {
+            let partitions = topic.partitions.iter().zip(&mut replies).map(|(want, reply)| {
+                let (error, (epoch, end)) = match reply {
+                    Ok(Reply::At { epoch, offset }) => (ErrorCode::None, (epoch, offset)),
+                    Ok(Reply::Found(_) | Reply::Pointers(_)) => (ErrorCode::NotLeaderOrFollower, UNDEFINED),
                     Err(error) => (error, UNDEFINED),
                 };
                 EpochEndOffset::default()

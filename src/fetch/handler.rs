@@ -5,39 +5,34 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kafka_protocol::messages::FetchRequest;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::batch::Segments;
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::fetch::locate::{self, Located};
-use crate::fetch::look_up::{Found, look_up};
+use crate::fetch::news::{Look, Place, query, wait_for_news};
 use crate::fetch::read::{Missing, read};
 use crate::fetch::request::{Want, Wanted, wanted};
-use crate::index::{Shards, Waiter, read_index};
+use crate::index::{Found, Replicas, Reply};
 use crate::protocol::fetch::{FetchPartition, FetchResponse, FetchTopic};
 use crate::protocol::{self, ErrorCode, fetch};
-use crate::types::{AnswerMemory, BrokerId, ShardId};
-
-const READ_INDEX_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::types::{AnswerMemory, BrokerId};
+use crate::zone::{self, Zones};
 
 /// The read side of this broker.
 pub struct Fetch {
-    pub cluster: Cluster,
-    pub shards: Arc<Shards>,
+    pub(super) cluster: Cluster,
+    pub(super) replicas: Arc<Replicas>,
     cache: Arc<Cache>,
     catch_up_cache: Cache,
+    zones: Zones,
 }
 
-/// A wanted partition with where it is, or why it cannot be served.
-type Place = Result<Located, ErrorCode>;
-type Look = Result<Found, ErrorCode>;
-
 impl Fetch {
-    pub fn new(cluster: Cluster, shards: Arc<Shards>, cache: Arc<Cache>) -> Self {
+    pub fn new(cluster: Cluster, replicas: Arc<Replicas>, cache: Arc<Cache>, zones: Zones) -> Self {
         let catch_up_cache = cache.catch_up();
-        Fetch { cluster, shards, cache, catch_up_cache }
+        Fetch { cluster, replicas, cache, catch_up_cache, zones }
     }
 
     pub(super) fn cache(&self) -> &Cache {
@@ -61,10 +56,10 @@ impl Fetch {
             .iter()
             .map(|want| {
                 let topic = topics[want.topic].as_ref().map_err(|e| *e)?;
-                locate::partition(&self.shards, topic, want.index)
+                locate::partition(topic, want.index)
             })
             .collect();
-        let looks = self.wait_for_news(&wanted, &places, deadline).await;
+        let looks = wait_for_news(&self.replicas, &wanted, &places, deadline).await;
         let (found, catches_up) = size(&looks);
         if found > 0 {
             wanted.bytes_max = memory.take(found.min(wanted.bytes_max), catches_up).await;
@@ -83,55 +78,6 @@ impl Fetch {
             sleep_until(deadline).await;
         }
         fetch::encode(version, response(ErrorCode::None, by_topic(wanted, partitions)))
-    }
-
-    /// Looks until there are `min_bytes`, an error, or no patience left.
-    async fn wait_for_news(&self, wanted: &Wanted, places: &[Place], deadline: Instant) -> Vec<Look> {
-        let mut looks = look_all(wanted, places);
-        self.settle_ahead(wanted, places, &mut looks).await;
-        let waiter: Waiter = Arc::new(Notify::new());
-        while !enough(wanted, &looks) && Instant::now() < deadline {
-            for located in places.iter().flatten() {
-                let replica = located.shard.replica();
-                if let Some(slot) = replica.read(|state| state.partition(&located.partition).map(|p| p.slot)) {
-                    replica.wake_on_change(slot, &waiter);
-                }
-            }
-            looks = look_all(wanted, places);
-            if !enough(wanted, &looks) {
-                let _ = timeout_at(deadline, waiter.notified()).await;
-                looks = look_all(wanted, places);
-            }
-        }
-        looks
-    }
-
-    /// An offset past the local end may be the leader's or nobody's: only what is past the end of everything that is
-    /// committed is out of range.
-    async fn settle_ahead(&self, wanted: &Wanted, places: &[Place], looks: &mut [Look]) {
-        let ahead = |look: &Look| look.as_ref().is_ok_and(|found| found.ahead);
-        let mut shards: Vec<ShardId> = Vec::new();
-        for (place, _) in places.iter().zip(looks.iter()).filter(|(_, look)| ahead(look)) {
-            if let Ok(located) = place
-                && !shards.contains(&located.shard.id)
-            {
-                shards.push(located.shard.id);
-                if read_index(self.cluster.node(), &located.shard, READ_INDEX_TIMEOUT).await.is_err() {
-                    return;
-                }
-            }
-        }
-        if shards.is_empty() {
-            return;
-        }
-        for (look, (want, place)) in looks.iter_mut().zip(wanted.partitions.iter().zip(places)) {
-            if ahead(look) {
-                *look = look_again(want, place);
-                if ahead(look) {
-                    *look = Err(ErrorCode::OffsetOutOfRange);
-                }
-            }
-        }
     }
 
     /// Reads what was found, within the request's limits: the first partition with records gives at least one batch.
@@ -207,44 +153,34 @@ impl Fetch {
         bytes_max: usize,
         whole_first: bool,
     ) -> Result<Segments, Missing> {
-        if read_index(self.cluster.node(), &located.shard, READ_INDEX_TIMEOUT).await.is_err() {
-            return Err(Missing::Later);
+        let again = [query(located.partition, want, bytes_max)];
+        let now = match self.replicas.ask(located.shard, &again).await.pop() {
+            Some(Ok(Reply::Found(now))) => now,
+            Some(_) | None => return Err(Missing::Later),
+        };
+        if now.pointers != before.pointers {
+            return read(&self.cache, located, &now, want.offset, bytes_max, whole_first).await;
         }
-        match look_up(located, want, bytes_max) {
-            Ok(now) if now.pointers != before.pointers => {
-                read(&self.cache, located, &now, want.offset, bytes_max, whole_first).await
-            }
-            _ => {
-                tracing::error!(partition = ?located.partition, offset = want.offset, "an object that is pointed to is gone");
-                Err(Missing::Gone)
-            }
-        }
+        tracing::error!(partition = ?located.partition, offset = want.offset, "an object that is pointed to is gone");
+        Err(Missing::Gone)
     }
 
-    /// KIP-392: a live replica in the reader's rack, if this broker is not in it.
+    /// KIP-392: a live replica in the reader's rack, if this broker is not in it: the one that clients of that zone
+    /// are told to be the partition's leader.
     fn preferred_replica(&self, rack: &str, located: &Located) -> Option<BrokerId> {
         if rack.is_empty() {
             return None;
         }
         let view = self.cluster.view();
         let me = view.broker(self.cluster.broker_id())?;
-        let voters = &view.shard(located.shard.id)?.voters;
-        let near = view.brokers().find(|b| b.zone == rack && b.alive && voters.contains(&b.node));
-        near.filter(|_| me.zone != rack).map(|b| b.id)
+        if me.zone == rack {
+            return None;
+        }
+        let near = self.zones.resolve(rack, &zone::known(&view)).filter(|zone| *zone != me.zone)?;
+        let voters = view.shard(located.shard)?.voters.iter().filter_map(|node| view.broker_of(*node));
+        let there: Vec<(BrokerId, bool)> = voters.filter(|b| b.zone == near).map(|b| (b.id, b.alive)).collect();
+        zone::pick(&there, &located.partition)
     }
-}
-
-fn look_all(wanted: &Wanted, places: &[Place]) -> Vec<Look> {
-    wanted.partitions.iter().zip(places).map(|(want, place)| look_again(want, place)).collect()
-}
-
-fn look_again(want: &Want, place: &Place) -> Look {
-    look_up(place.as_ref().map_err(|e| *e)?, want, want.bytes_max)
-}
-
-fn enough(wanted: &Wanted, looks: &[Look]) -> bool {
-    let bytes: usize = looks.iter().flatten().map(|found| found.bytes).sum();
-    bytes >= wanted.bytes_min || looks.iter().any(|look| look.is_err())
 }
 
 /// How many bytes there are, and whether they are old ones.

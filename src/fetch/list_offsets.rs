@@ -1,7 +1,3 @@
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures::future::join_all;
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
@@ -9,13 +5,14 @@ use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
 use crate::batch::{Segments, records};
 use crate::fetch::Fetch;
+use crate::fetch::asked::{Asked, ask};
 use crate::fetch::assemble::batches;
-use crate::fetch::locate::{self, Located};
+use crate::fetch::locate;
 use crate::fetch::read::{Missing, load};
-use crate::index::{OpenShard, read_index};
+use crate::index::{Question, Reply};
 use crate::protocol::{self, ErrorCode, TopicRef};
 use crate::shard::BatchPointer;
-use crate::types::{LeaderEpoch, Offset, ShardId, Timestamp};
+use crate::types::{LeaderEpoch, Offset, Timestamp};
 
 // Timestamps with a meaning of their own (Kafka: ListOffsetsRequest).
 const LATEST: Timestamp = -1;
@@ -24,9 +21,8 @@ const MAX_TIMESTAMP: Timestamp = -3;
 const EARLIEST_LOCAL: Timestamp = -4;
 const LATEST_TIERED: Timestamp = -5;
 
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Pointers read for one lookup by time; a batch whose header promised a timestamp and has none costs one.
-const POINTERS_READ_MAX: usize = 64;
+/// OFFSET_NOT_AVAILABLE is known to clients from here on (KIP-207).
+const OFFSET_NOT_AVAILABLE_SINCE: i16 = 5;
 
 /// What is answered when no record matches.
 const NONE: Answer = Answer { offset: -1, timestamp: -1, epoch: -1 };
@@ -45,83 +41,76 @@ impl Fetch {
     /// The request cannot be decoded: close the connection.
     pub async fn list_offsets(&self, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
         let request: ListOffsetsRequest = protocol::decode(version, body)?;
-        let mut places = Vec::new();
+        let mut asked = Vec::new();
         for topic in &request.topics {
             let found = locate::topic(&self.cluster, &TopicRef::Name(topic.name.0.clone()));
-            places.push(
-                topic
-                    .partitions
-                    .iter()
-                    .map(|p| locate::partition(&self.shards, found.as_ref().map_err(|e| *e)?, p.partition_index))
-                    .collect::<Vec<_>>(),
-            );
+            asked.extend(topic.partitions.iter().map(|want| Asked {
+                place: found.as_ref().map_err(|e| *e).and_then(|topic| locate::partition(topic, want.partition_index)),
+                client_epoch: want.current_leader_epoch,
+                question: question(want.timestamp),
+            }));
         }
-        let behind = &self.catch_up(places.iter().flatten().flatten()).await;
-        let topics = request.topics.into_iter().zip(places).map(async |(topic, places)| {
-            let partitions = topic.partitions.iter().zip(places).map(async |(want, place)| {
-                let answer = match place {
-                    Ok(located) if behind.contains(&located.shard.id) => Err(ErrorCode::OffsetNotAvailable),
-                    Ok(located) => self.find(&located, want.current_leader_epoch, want.timestamp).await,
-                    Err(e) => Err(e),
-                };
-                let (error, answer) = match answer {
-                    Ok(answer) => (ErrorCode::None, answer),
-                    Err(error) => (error, NONE),
-                };
-                ListOffsetsPartitionResponse::default()
-                    .with_partition_index(want.partition_index)
-                    .with_error_code(error.code())
-                    .with_offset(answer.offset)
-                    .with_timestamp(answer.timestamp)
-                    // The field came with version 4 (KIP-320).
-                    .with_leader_epoch(if version >= 4 { answer.epoch } else { -1 })
-            });
-            let partitions = join_all(partitions).await;
-            ListOffsetsTopicResponse::default().with_name(topic.name).with_partitions(partitions)
+        let mut replies = ask(&self.replicas, &asked).await.into_iter();
+        let topics = request.topics.into_iter().map(|topic| {
+            let replies: Vec<_> = replies.by_ref().take(topic.partitions.len()).collect();
+            async move {
+                let partitions =
+                    topic.partitions.iter().zip(replies).map(async |(want, reply)| {
+                        self.listed(version, want.partition_index, want.timestamp, reply).await
+                    });
+                let partitions = join_all(partitions).await;
+                ListOffsetsTopicResponse::default().with_name(topic.name).with_partitions(partitions)
+            }
         });
         let topics = join_all(topics).await;
         protocol::encode(version, &ListOffsetsResponse::default().with_topics(topics))
     }
 
-    /// One read index per shard makes every answer that follows linearizable. Gives back the shards that could not
-    /// catch up: nothing may be said of them.
-    pub(super) async fn catch_up<'a>(&self, located: impl Iterator<Item = &'a Located>) -> HashSet<ShardId> {
-        let shards: HashMap<ShardId, Arc<OpenShard>> = located.map(|l| (l.shard.id, l.shard.clone())).collect();
-        let behind = join_all(shards.values().map(async |shard| {
-            let caught_up = read_index(self.cluster.node(), shard, TIMEOUT).await;
-            caught_up.is_err().then_some(shard.id)
-        }));
-        behind.await.into_iter().flatten().collect()
+    async fn listed(
+        &self,
+        version: i16,
+        index: i32,
+        timestamp: Timestamp,
+        reply: Result<Reply, ErrorCode>,
+    ) -> ListOffsetsPartitionResponse {
+        let answer = match reply {
+            Ok(reply) => self.find(timestamp, reply).await,
+            Err(e) => Err(e),
+        };
+        let (error, answer) = match answer {
+            Ok(answer) => (ErrorCode::None, answer),
+            Err(ErrorCode::OffsetNotAvailable) if version < OFFSET_NOT_AVAILABLE_SINCE => {
+                (ErrorCode::NotLeaderOrFollower, NONE)
+            }
+            Err(error) => (error, NONE),
+        };
+        ListOffsetsPartitionResponse::default()
+            .with_partition_index(index)
+            .with_error_code(error.code())
+            .with_offset(answer.offset)
+            .with_timestamp(answer.timestamp)
+            // The field came with version 4 (KIP-320).
+            .with_leader_epoch(if version >= 4 { answer.epoch } else { -1 })
     }
 
-    async fn find(&self, at: &Located, client_epoch: LeaderEpoch, timestamp: Timestamp) -> Result<Answer, ErrorCode> {
-        match timestamp {
-            LATEST => at.read(client_epoch, |p, epoch| Answer { offset: p.high_watermark, timestamp: -1, epoch }),
-            EARLIEST | EARLIEST_LOCAL => at.read(client_epoch, |p, _| {
-                let epoch = p.epochs.first().map_or(-1, |(epoch, _)| *epoch);
-                Answer { offset: p.log_start_offset, timestamp: -1, epoch }
-            }),
-            LATEST_TIERED => at.read(client_epoch, |_, _| NONE),
-            MAX_TIMESTAMP => self.find_max(at, client_epoch).await,
-            target if target >= 0 => self.find_time(at, client_epoch, target).await,
-            _ => Err(ErrorCode::InvalidRequest),
+    async fn find(&self, timestamp: Timestamp, reply: Reply) -> Result<Answer, ErrorCode> {
+        match reply {
+            Reply::At { .. } if timestamp == LATEST_TIERED => Ok(NONE),
+            Reply::At { epoch, offset } => Ok(Answer { offset, timestamp: -1, epoch }),
+            Reply::Pointers(pointers) if timestamp == MAX_TIMESTAMP => self.find_max(&pointers).await,
+            Reply::Pointers(pointers) => self.find_time(&pointers, timestamp).await,
+            Reply::Found(_) => Err(ErrorCode::NotLeaderOrFollower),
         }
     }
 
     /// The first record with a timestamp at or after `target`, exact inside its batch.
-    async fn find_time(&self, at: &Located, epoch: LeaderEpoch, target: Timestamp) -> Result<Answer, ErrorCode> {
-        let pointers: Vec<BatchPointer> = at.read(epoch, |p, _| {
-            let start = p.log_start_offset;
-            let later = p.pointers.from_timestamp(target).filter(|pointer| pointer.last >= start);
-            later.take(POINTERS_READ_MAX).copied().collect()
-        })?;
+    async fn find_time(&self, pointers: &[BatchPointer], target: Timestamp) -> Result<Answer, ErrorCode> {
         for pointer in pointers {
             if let Some(time) = pointer.append_time {
                 return Ok(Answer { offset: pointer.base, timestamp: time, epoch: pointer.leader_epoch });
             }
-            let found = self.scan(&pointer, |batch, base| {
-                records::find_timestamp(batch, base, target, records::INFLATED_BYTES_MAX)
-            });
+            let found = self
+                .scan(pointer, |batch, base| records::find_timestamp(batch, base, target, records::INFLATED_BYTES_MAX));
             if let Some((offset, timestamp)) = found.await? {
                 return Ok(Answer { offset, timestamp, epoch: pointer.leader_epoch });
             }
@@ -130,12 +119,12 @@ impl Fetch {
     }
 
     /// The earliest record with the largest timestamp (KIP-734).
-    async fn find_max(&self, at: &Located, epoch: LeaderEpoch) -> Result<Answer, ErrorCode> {
-        let Some(pointer) = at.read(epoch, |p, _| p.pointers.max_timestamp().copied())? else { return Ok(NONE) };
+    async fn find_max(&self, pointers: &[BatchPointer]) -> Result<Answer, ErrorCode> {
+        let Some(pointer) = pointers.first() else { return Ok(NONE) };
         if let Some(time) = pointer.append_time {
             return Ok(Answer { offset: pointer.last, timestamp: time, epoch: pointer.leader_epoch });
         }
-        let found = self.scan(&pointer, |batch, base| {
+        let found = self.scan(pointer, |batch, base| {
             // The pointer's own maximum is the target: a batch without it is passed over.
             records::find_timestamp(batch, base, pointer.max_timestamp, records::INFLATED_BYTES_MAX)
         });
@@ -160,5 +149,16 @@ impl Fetch {
             }
         }
         Ok(None)
+    }
+}
+
+fn question(timestamp: Timestamp) -> Option<Question> {
+    match timestamp {
+        // Nothing is tiered here; the epoch that the client knows is checked all the same.
+        LATEST | LATEST_TIERED => Some(Question::Latest),
+        EARLIEST | EARLIEST_LOCAL => Some(Question::Earliest),
+        MAX_TIMESTAMP => Some(Question::MaxTime),
+        target if target >= 0 => Some(Question::FromTime(target)),
+        _ => None,
     }
 }

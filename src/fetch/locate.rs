@@ -1,16 +1,15 @@
 use std::sync::Arc;
 
 use crate::cluster::{Cluster, Topic};
-use crate::index::{OpenShard, Shards};
+use crate::index;
 use crate::protocol::{ErrorCode, TopicRef};
-use crate::shard::PartitionState;
-use crate::types::{LeaderEpoch, Partition};
+use crate::types::{Partition, ShardId};
 
-/// A partition that can be served here.
-#[derive(Clone)]
+/// A partition and the shard that carries it, wherever its replicas are.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Located {
     pub partition: Partition,
-    pub shard: Arc<OpenShard>,
+    pub shard: ShardId,
 }
 
 pub(super) fn topic(cluster: &Cluster, topic: &TopicRef) -> Result<Arc<Topic>, ErrorCode> {
@@ -18,35 +17,19 @@ pub(super) fn topic(cluster: &Cluster, topic: &TopicRef) -> Result<Arc<Topic>, E
 }
 
 /// # Errors
-/// Retriable at another broker, or later, unless the partition does not exist.
-pub(super) fn partition(shards: &Shards, topic: &Topic, index: i32) -> Result<Located, ErrorCode> {
+/// The partition does not exist.
+pub(super) fn partition(topic: &Topic, index: i32) -> Result<Located, ErrorCode> {
     if index < 0 || index >= topic.live {
         return Err(ErrorCode::UnknownTopicOrPartition);
     }
-    let shard = shards.get(topic.placement[index as usize]).ok_or(ErrorCode::NotLeaderOrFollower)?;
-    if !shard.serving() {
-        return Err(ErrorCode::NotLeaderOrFollower);
-    }
-    Ok(Located { partition: Partition { topic: topic.id, index }, shard })
+    Ok(Located { partition: Partition { topic: topic.id, index }, shard: topic.placement[index as usize] })
 }
 
-impl Located {
-    /// Reads the partition's applied state, checking the epoch the client knows (KIP-320): one that is newer than ours
-    /// means that we are behind, an older one is served.
-    pub fn read<T>(
-        &self,
-        client_epoch: LeaderEpoch,
-        read: impl FnOnce(&PartitionState, LeaderEpoch) -> T,
-    ) -> Result<T, ErrorCode> {
-        let term = self.shard.group.leadership().borrow().term;
-        self.shard.replica().read(|state| {
-            // A live topic whose partition is not here yet: this replica has not applied its creation.
-            let partition = state.partition(&self.partition).ok_or(ErrorCode::NotLeaderOrFollower)?;
-            let epoch = partition.leader_epoch(term);
-            if client_epoch > epoch {
-                return Err(ErrorCode::UnknownLeaderEpoch);
-            }
-            Ok(read(partition, epoch))
-        })
+/// Retriable at another broker, or later, unless the offset is wrong.
+pub(super) fn code_of(e: index::Error) -> ErrorCode {
+    match e {
+        index::Error::Unavailable => ErrorCode::NotLeaderOrFollower,
+        index::Error::NewerEpoch => ErrorCode::UnknownLeaderEpoch,
+        index::Error::OutOfRange => ErrorCode::OffsetOutOfRange,
     }
 }

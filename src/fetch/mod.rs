@@ -1,24 +1,26 @@
-//! Fetch (API 1) and what else Kafka asks of a partition's leader: any replica answers from its applied state.
+//! Fetch (API 1) and what else Kafka asks of a partition's leader: every broker answers, from the applied state of a
+//! replica here or elsewhere, with bytes from its own cache.
 //!
 //! - **In**: Fetch 4–18, ListOffsets 1–10, OffsetForLeaderEpoch 2–4.
 //! - **Out**: record batches as Kafka clients expect them: base offset, leader epoch and append time patched into
 //!   headers, bodies shared with the cache.
-//! - **Promises**: only applied spans are shown; an offset that is not applied *here* is waited for, never out of range;
+//! - **Promises**: only applied spans are shown; an offset that is not applied *yet* is waited for, never out of range;
 //!   ListOffsets(latest) is linearizable at every broker; the batch that contains the asked offset comes whole.
 //! - **Never does**: decode records, except to find a timestamp; keep fetch sessions (each answer says "none", which
 //!   clients take as: ask in full).
 //! - **Limits**: the request's own byte limits, at most [`RESPONSE_BYTES_MAX`].
 //!
 //! ```text
-//! locate (topic → shard → replica) ─▶ look up (pointers) ─▶ read (cache) ─▶ assemble (patch)
+//! locate (topic → shard) ─▶ news (pointers, from replicas) ─▶ read (cache) ─▶ assemble (patch)
 //! ```
 
+mod asked;
 mod assemble;
 mod epoch_end;
 mod handler;
 mod list_offsets;
 mod locate;
-mod look_up;
+mod news;
 mod prefetch;
 mod read;
 mod request;

@@ -6,7 +6,7 @@ use crate::batch::Segments;
 use crate::cache::{self, Cache};
 use crate::fetch::assemble::assemble;
 use crate::fetch::locate::Located;
-use crate::fetch::look_up::Found;
+use crate::index::Found;
 use crate::protocol::ErrorCode;
 use crate::shard::BatchPointer;
 use crate::types::Offset;

@@ -16,10 +16,17 @@ const CREATION_WAIT: Duration = Duration::from_secs(5);
 
 /// # Errors
 /// The body does not follow the protocol.
-pub async fn find_coordinator(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
+///
+/// `listener` is the zone of the listener that the client came by, if that has one.
+pub async fn find_coordinator(
+    groups: &Groups,
+    listener: Option<&str>,
+    version: i16,
+    body: Bytes,
+) -> Result<Segments, protocol::Error> {
     let request: FindCoordinatorRequest = decode(version, body)?;
     if version < BATCHED_SINCE {
-        let found = groups.find(request.key_type, &request.key).await;
+        let found = groups.find(listener, request.key_type, &request.key).await;
         let answer = FindCoordinatorResponse::default();
         let answer = match found {
             Ok((id, host, port)) => answer.with_node_id(id.into()).with_host(host).with_port(port),
@@ -29,7 +36,7 @@ pub async fn find_coordinator(groups: &Groups, version: i16, body: Bytes) -> Res
     }
     let mut coordinators = Vec::with_capacity(request.coordinator_keys.len());
     for key in request.coordinator_keys {
-        let found = groups.find(request.key_type, &key).await;
+        let found = groups.find(listener, request.key_type, &key).await;
         let told = Coordinator::default().with_key(key);
         coordinators.push(match found {
             Ok((id, host, port)) => told.with_node_id(id.into()).with_host(host).with_port(port),
@@ -41,7 +48,7 @@ pub async fn find_coordinator(groups: &Groups, version: i16, body: Bytes) -> Res
 
 impl Groups {
     /// Everybody is told the true coordinator, whatever zone they are in: groups are few bytes.
-    async fn find(&self, key_type: i8, key: &str) -> Result<(i32, StrBytes, i32), ErrorCode> {
+    async fn find(&self, listener: Option<&str>, key_type: i8, key: &str) -> Result<(i32, StrBytes, i32), ErrorCode> {
         match key_type {
             GROUP => {}
             // For good, as InitProducerId says: a client must not look for what is not here.
@@ -55,7 +62,10 @@ impl Groups {
         let (shard, _) = place::place_in(&topic, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let leader = self.leader_of(shard).await.ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let view = self.cluster.view();
-        let told = |broker: &Broker| (broker.id, StrBytes::from_string(broker.host.clone()), broker.port.into());
+        let told = |broker: &Broker| {
+            let (host, port) = broker.address_for(listener);
+            (broker.id, StrBytes::from_string(host.to_owned()), port.into())
+        };
         let broker = view.broker_of(leader).filter(|broker| broker.alive);
         broker.map(|broker| told(broker)).ok_or(ErrorCode::CoordinatorNotAvailable)
     }

@@ -11,6 +11,13 @@ use crate::types::{ByteRange, ObjectId};
 /// A reader that waits for news of several partitions at once.
 pub type Waiter = Arc<Notify>;
 
+/// Where a waiting reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    Here,
+    AtAnotherBroker,
+}
+
 type Waiters = Arc<Mutex<HashMap<Slot, Vec<Weak<Notify>>>>>;
 
 /// An entry on its way into the log while somebody waits here. Looked into elsewhere: Raft does not wait for that.
@@ -46,6 +53,8 @@ struct Applied {
 pub struct Replica {
     state: RwLock<Applied>,
     waiters: Waiters,
+    /// Readers at other brokers: their bytes are not wanted here.
+    waiters_elsewhere: Waiters,
     incoming: Option<mpsc::Sender<Incoming>>,
 }
 
@@ -67,8 +76,12 @@ impl Replica {
     }
 
     /// Wakes `waiter` once when the partition changes. Register, then look, then wait: so no change is missed.
-    pub fn wake_on_change(&self, slot: Slot, waiter: &Waiter) {
-        let mut waiters = self.waiters.lock().expect("no holder panics");
+    pub fn wake_on_change(&self, slot: Slot, waiter: &Waiter, reader: Reader) {
+        let waiters = match reader {
+            Reader::Here => &self.waiters,
+            Reader::AtAnotherBroker => &self.waiters_elsewhere,
+        };
+        let mut waiters = waiters.lock().expect("no holder panics");
         let list = waiters.entry(slot).or_default();
         list.retain(|w| w.strong_count() > 0);
         let waiter = Arc::downgrade(waiter);
@@ -82,10 +95,12 @@ impl Replica {
     }
 
     fn wake(&self, changed: &[Slot]) {
-        let mut waiters = self.waiters.lock().expect("no holder panics");
-        for slot in changed {
-            let list = waiters.remove(slot).into_iter().flatten();
-            list.filter_map(|waiter| waiter.upgrade()).for_each(|waiter| waiter.notify_one());
+        for waiters in [&self.waiters, &self.waiters_elsewhere] {
+            let mut waiters = waiters.lock().expect("no holder panics");
+            for slot in changed {
+                let list = waiters.remove(slot).into_iter().flatten();
+                list.filter_map(|waiter| waiter.upgrade()).for_each(|waiter| waiter.notify_one());
+            }
         }
     }
 }
@@ -147,7 +162,10 @@ mod tests {
         replica.appended(&append(&[1, 2, 3]));
         assert!(incoming.try_recv().is_err(), "nobody waits for anything");
         let waiter = Waiter::default();
-        [2, 4].iter().for_each(|slot| replica.wake_on_change(*slot, &waiter));
+        replica.wake_on_change(1, &waiter, Reader::AtAnotherBroker);
+        replica.appended(&append(&[1]));
+        assert!(incoming.try_recv().is_err(), "who waits elsewhere gets his bytes there");
+        [2, 4].iter().for_each(|slot| replica.wake_on_change(*slot, &waiter, Reader::Here));
         let mut after = |slots: &[Slot]| {
             replica.appended(&append(slots));
             Some(incoming.try_recv().unwrap().waited_for()?.1)
@@ -164,7 +182,7 @@ mod tests {
         let (told, incoming) = mpsc::channel(1);
         let replica = Replica::telling(told);
         let waiter = Waiter::default();
-        replica.wake_on_change(2, &waiter);
+        replica.wake_on_change(2, &waiter, Reader::Here);
         (0..5).for_each(|_| replica.appended(&append(&[2])));
         assert_eq!(incoming.len(), 1);
     }

@@ -5,7 +5,10 @@ mod classes_test;
 #[cfg(test)]
 mod cluster_test;
 #[cfg(test)]
+mod elsewhere_test;
+#[cfg(test)]
 mod fanout_test;
+mod listeners;
 mod router;
 mod run;
 #[cfg(test)]

@@ -12,6 +12,9 @@ use crate::group::{self, Groups};
 use crate::produce::{Answer, Produce};
 use crate::protocol::{self, ApiKey};
 
+/// How the names of listeners begin whose clients are in a zone; the zone follows.
+pub(super) const ZONE_LISTENER: &str = "zone=";
+
 /// Which room answers which API.
 pub(super) struct Rooms {
     pub produce: Arc<Produce>,
@@ -25,7 +28,8 @@ impl Router for Rooms {
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
         let Request { api, version, client_id, body, memory, answer, .. } = request;
         let (admin, fetch, groups) = (self.admin.clone(), self.fetch.clone(), self.groups.clone());
-        let context = Context { client_id, address: peer.address };
+        let listener = peer.listener.strip_prefix(ZONE_LISTENER).map(Arc::from);
+        let context = Context { client_id, address: peer.address, listener };
         match api {
             ApiKey::Produce => match self.produce.start(version, body, memory).await {
                 Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),
@@ -46,10 +50,16 @@ impl Router for Rooms {
             ApiKey::DescribeCluster => {
                 reply(async move { admin::describe_cluster(&admin, &context, version, body).await })
             }
+            ApiKey::DescribeTopicPartitions => {
+                reply(async move { admin::describe_topic_partitions(&admin, &context, version, body).await })
+            }
             ApiKey::InitProducerId => {
                 reply(async move { admin::init_producer_id(&admin, &context, version, body).await })
             }
-            ApiKey::FindCoordinator => reply(async move { group::find_coordinator(&groups, version, body).await }),
+            ApiKey::FindCoordinator => {
+                let listener = context.listener;
+                reply(async move { group::find_coordinator(&groups, listener.as_deref(), version, body).await })
+            }
             ApiKey::JoinGroup => reply(async move { group::join_group(&groups, &context, version, body).await }),
             ApiKey::SyncGroup => reply(async move { group::sync_group(&groups, version, body).await }),
             ApiKey::Heartbeat => reply(async move { group::heartbeat(&groups, version, body).await }),

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use milepost_raft as raft;
 use tokio::net::lookup_host;
 use tokio::sync::{mpsc, watch};
@@ -19,8 +20,9 @@ use crate::console::{self, Sources};
 use crate::door::net::TcpListener;
 use crate::fetch::{Fetch, prefetch};
 use crate::group::{self, Coordinators, Groups};
-use crate::index::{OpenShard, Replica, Shards};
+use crate::index::{OpenShard, Replica, Replicas, Shards};
 use crate::ingest::{self, Ingest};
+use crate::node::listeners::Listeners;
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
@@ -29,6 +31,7 @@ use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
+use crate::zone::Zones;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// An upload is tried for so long; a producer's own patience is 30 s by default.
@@ -92,10 +95,9 @@ impl Node {
     /// As for [`Node::start`].
     pub async fn start_on(store: Arc<dyn Store>, config: Config) -> Result<Node, Error> {
         object::probe(&*store, Instant::now() + PROBE_TIMEOUT).await?;
-        let clients = listen("listen", &config.listen).await?;
-        let address = clients.local_addr().map_err(|e| listen_error("listen", &config.listen, e))?;
+        let clients = Listeners::bind(&config).await?;
         let internal = resolve("internal_listen", &config.internal_listen).await?;
-        let registration = registration(&config, address);
+        let registration = clients.registration(&config);
         let seeds: Vec<String> = config.seeds.iter().map(HostPort::to_string).collect();
         let start = cluster::Start {
             store: &*store,
@@ -136,7 +138,7 @@ impl Node {
             "this broker has its seat"
         );
         let repairing = repair.map(|repair| tokio::spawn(repair.run(share_of(cluster.clone()))));
-        let mut node = Self::furnish(config, cluster, peers, store, paths, clients, address).await?;
+        let mut node = Self::furnish(config, cluster, peers, store, paths, clients).await?;
         node.background.extend(repairing);
         Ok(node)
     }
@@ -148,8 +150,7 @@ impl Node {
         peers: Arc<Peers>,
         store: Arc<dyn Store>,
         paths: Paths,
-        clients: TcpListener,
-        address: SocketAddr,
+        clients: Listeners,
     ) -> Result<Node, Error> {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
@@ -220,8 +221,9 @@ impl Node {
             message_bytes_max: config.message_max_bytes,
             class_default: config.store.default_class(),
         });
-        let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
-        let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
+        let replicas = Arc::new(Replicas::new(cluster.clone(), shards.clone()));
+        let fetch = Arc::new(Fetch::new(cluster.clone(), replicas.clone(), cache.clone(), Zones::from(&config)));
+        let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), replicas, admin::Settings::from(&config)));
 
         let limits = Limits {
             request_bytes_max: config.request_bytes_max,
@@ -254,7 +256,15 @@ impl Node {
         // Until it has caught up, clients that try this broker wait in the listener's backlog.
         cluster::announce(cluster.clone(), shards.clone()).await;
         let (stop, stopping) = watch::channel(false);
-        let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
+        let address = clients.addresses[0];
+        let serving = tokio::spawn(async move {
+            let each = clients.named.into_iter();
+            let serve = |(name, listener): (String, TcpListener)| {
+                let (server, stopping) = (server.clone(), stopping.clone());
+                async move { server.serve(listener, &name, stopping).await }
+            };
+            join_all(each.map(serve)).await;
+        });
         info!(%address, "clients are served");
         Ok(Node {
             address,
@@ -345,18 +355,6 @@ async fn seat(
     Ok(Cluster::seat(raft.clone(), root, identity, registration, seeds).await?)
 }
 
-fn registration(config: &Config, address: SocketAddr) -> Registration {
-    let asked_for_any = config.advertise.port == 0;
-    Registration {
-        broker: config.broker_id,
-        node: 0,
-        zone: config.zone.clone().unwrap_or_default(),
-        host: config.advertise.host.clone(),
-        port: if asked_for_any { address.port() } else { config.advertise.port },
-        internal: config.internal_advertise.to_string(),
-    }
-}
-
 async fn resolve(what: &'static str, address: &HostPort) -> Result<SocketAddr, Error> {
     let unresolved = || std::io::Error::other("the name has no address");
     let found =
@@ -364,10 +362,10 @@ async fn resolve(what: &'static str, address: &HostPort) -> Result<SocketAddr, E
     found.map_err(|e| listen_error(what, address, e))
 }
 
-async fn listen(what: &'static str, address: &HostPort) -> Result<TcpListener, Error> {
+pub(super) async fn listen(what: &'static str, address: &HostPort) -> Result<TcpListener, Error> {
     TcpListener::bind((address.host.as_str(), address.port)).await.map_err(|e| listen_error(what, address, e))
 }
 
-fn listen_error(what: &'static str, address: &HostPort, source: std::io::Error) -> Error {
+pub(super) fn listen_error(what: &'static str, address: &HostPort, source: std::io::Error) -> Error {
     Error::Listen { what, address: address.to_string(), source }
 }

@@ -8,7 +8,7 @@ use milepost_raft::{NodeId, Service, StateMachine};
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::commit::{Sequencers, answer_slots, split_shard};
-use crate::index::{OpenShard, Shards, answer_read_index};
+use crate::index::{OpenShard, Shards, answer_questions, answer_read_index};
 use crate::peer::{self, Answer};
 use crate::types::{ROOT_SHARD, ShardId, varint};
 
@@ -98,6 +98,10 @@ impl Seat {
             }
             .boxed(),
             peer::AWAIT_HELD => self.await_held(shard, body),
+            peer::QUESTIONS => {
+                let node = self.cluster.node().clone();
+                async move { answer_questions(&node, &shard, body).await.encode() }.boxed()
+            }
             _ => ready(Answer::Refused(format!("kind {kind} is not known to this build")).encode()).boxed(),
         }
     }

@@ -1,5 +1,6 @@
 //! A broker in this process and a client over a real socket, for the tests of any room.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub const T0: i64 = 1_700_000_000_000;
 pub struct Client {
     stream: TcpStream,
     correlation_id: i32,
+    client_id: StrBytes,
 }
 
 /// A single broker on free ports, in a directory of its own.
@@ -116,7 +118,16 @@ fn free_ports(count: usize) -> Vec<u16> {
 
 impl Client {
     pub async fn connect(node: &Node) -> Client {
-        Client { stream: TcpStream::connect(node.address()).await.unwrap(), correlation_id: 0 }
+        Self::named(node, "test,zone=local-0").await
+    }
+
+    pub async fn named(node: &Node, client_id: &'static str) -> Client {
+        Self::at(node.address(), client_id).await
+    }
+
+    pub async fn at(address: SocketAddr, client_id: &'static str) -> Client {
+        let stream = TcpStream::connect(address).await.unwrap();
+        Client { stream, correlation_id: 0, client_id: text(client_id) }
     }
 
     pub async fn ask<A: Decodable>(&mut self, key: ApiKey, version: i16, request: &impl Encodable) -> A {
@@ -130,7 +141,7 @@ impl Client {
             .with_request_api_key(key as i16)
             .with_request_api_version(version)
             .with_correlation_id(self.correlation_id)
-            .with_client_id(Some(StrBytes::from_static_str("test,zone=local-0")));
+            .with_client_id(Some(self.client_id.clone()));
         let mut frame = BytesMut::new();
         header.encode(&mut frame, key.request_header_version(version)).unwrap();
         request.encode(&mut frame, version).unwrap();

@@ -1,9 +1,9 @@
 //! Which zone a client is in.
 //!
-//! - **In**: the client's id and address, the operator's [`Zones`], the names of the cluster's zones.
-//! - **Out**: one of those names, or none.
+//! - **In**: the client's id, the listener and the address it came by, the operator's [`Zones`], the cluster's zones.
+//! - **Out**: one of those zones, or none; which of a zone's brokers serves a partition ([`pick`]).
 //! - **Promises**: pure and the same at every broker, so that all brokers tell a client one story. First match wins: a
-//!   token in `client.id`, then the narrowest network that holds the address.
+//!   token in `client.id`, then the listener's zone, then the narrowest network that holds the address.
 //! - **Never does**: guess. A token that names no zone of this cluster counts as no token.
 //! - **Limits**: linear in the length of the id, the networks and the zones.
 //!
@@ -12,12 +12,16 @@
 //!                    └─key─┘└─ zone ──┘└ what the client's tool appended
 //! ```
 
+mod spread;
 mod token;
+
+pub use spread::pick;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::config::ZoneCidr;
+use crate::cluster::RootState;
+use crate::config::{Config, ZoneCidr};
 
 /// What the operator says of zones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,9 +31,24 @@ pub struct Zones {
     pub aliases: BTreeMap<String, String>,
 }
 
+impl From<&Config> for Zones {
+    fn from(config: &Config) -> Zones {
+        let aliases = config.zone_aliases.iter().map(|one| (one.alias.clone(), one.zone.clone()));
+        Zones { cidrs: config.zone_cidrs.clone(), aliases: aliases.collect() }
+    }
+}
+
+/// The zones that brokers of this cluster are in, also those that are down.
+pub fn known(view: &RootState) -> Vec<&str> {
+    let mut known: Vec<&str> = view.brokers().map(|b| b.zone.as_str()).filter(|zone| !zone.is_empty()).collect();
+    known.sort_unstable();
+    known.dedup();
+    known
+}
+
 impl Zones {
     /// The zone of `known` that `name` means, itself or as an alias.
-    fn resolve<'k>(&self, name: &str, known: &[&'k str]) -> Option<&'k str> {
+    pub fn resolve<'k>(&self, name: &str, known: &[&'k str]) -> Option<&'k str> {
         let find = |name: &str| known.iter().copied().find(|zone| *zone == name);
         find(name).or_else(|| find(self.aliases.get(name)?))
     }
@@ -40,28 +59,21 @@ impl Zones {
     }
 }
 
-/// The zone of a client, one of `known`. `client_id` is empty when the client has none.
-pub fn zone_of<'k>(client_id: &str, address: IpAddr, zones: &Zones, known: &[&'k str]) -> Option<&'k str> {
-    let named = token::tokens(client_id, zones, known).find_map(|token| token.zone);
-    named.or_else(|| zones.of_address(address, known))
+/// What a client shows of itself with every connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// Empty when the client has none.
+    pub client_id: &'a str,
+    /// The zone of the listener it came by, if that has one.
+    pub listener: Option<&'a str>,
+    pub address: IpAddr,
 }
 
-/// The client id without its zone tokens, for quotas and metrics: moving a client changes neither.
-pub fn strip_tokens(client_id: &str, zones: &Zones, known: &[&str]) -> String {
-    let mut stripped = String::with_capacity(client_id.len());
-    let mut from = 0;
-    for token in token::tokens(client_id, zones, known) {
-        stripped.push_str(&client_id[from..token.range.start]);
-        from = token.range.end;
-        // One of the joiners around the token goes with it.
-        if stripped.ends_with(token::is_joiner) {
-            stripped.pop();
-        } else if stripped.is_empty() && client_id[from..].starts_with(token::is_joiner) {
-            from += 1;
-        }
-    }
-    stripped.push_str(&client_id[from..]);
-    stripped
+/// The zone of a client, one of `known`.
+pub fn zone_of<'k>(client: Shown, zones: &Zones, known: &[&'k str]) -> Option<&'k str> {
+    let by_token = token::named(client.client_id, zones, known).find_map(|zone| zone);
+    let by_listener = || zones.resolve(client.listener?, known);
+    by_token.or_else(by_listener).or_else(|| zones.of_address(client.address, known))
 }
 
 #[cfg(test)]
@@ -80,43 +92,45 @@ mod tests {
     }
 
     fn of(client_id: &str, address: &str) -> Option<&'static str> {
-        zone_of(client_id, address.parse().unwrap(), &zones(), &KNOWN)
+        by(client_id, None, address)
+    }
+
+    fn by(client_id: &str, listener: Option<&str>, address: &str) -> Option<&'static str> {
+        zone_of(Shown { client_id, listener, address: address.parse().unwrap() }, &zones(), &KNOWN)
     }
 
     #[test]
     fn finds_the_zone_in_client_ids_of_real_tools() {
         let cases = [
-            ("zone=us-east-1a", "us-east-1a", ""),
-            ("orders,zone=us-east-1a", "us-east-1a", "orders"),
-            ("zone=us-east-1a,orders", "us-east-1a", "orders"),
-            ("app,diskless_az=us-east-1b", "us-east-1b", "app"),
-            ("app,ws_az=us-east-1a,ws_si=on", "us-east-1a", "app,ws_si=on"),
-            ("warpstream_az=us-east-1a&warpstream_x=1", "us-east-1a", "warpstream_x=1"),
-            ("automq_type=producer&automq_az=us-east-1b", "us-east-1b", "automq_type=producer"),
-            ("a b|zone=us-east-1a|c", "us-east-1a", "a b|c"),
-            ("a;zone=us-east-1a;c", "us-east-1a", "a;c"),
+            ("zone=us-east-1a", "us-east-1a"),
+            ("orders,zone=us-east-1a", "us-east-1a"),
+            ("zone=us-east-1a,orders", "us-east-1a"),
+            ("app,diskless_az=us-east-1b", "us-east-1b"),
+            ("app,ws_az=us-east-1a,ws_si=on", "us-east-1a"),
+            ("warpstream_az=us-east-1a&warpstream_x=1", "us-east-1a"),
+            ("automq_type=producer&automq_az=us-east-1b", "us-east-1b"),
+            ("a b|zone=us-east-1a|c", "us-east-1a"),
+            ("a;zone=us-east-1a;c", "us-east-1a"),
+            ("a zone=us-east-1a b", "us-east-1a"),
+            ("zone=us-east-1a|rdkafka", "us-east-1a"),
+            ("automq_type=consumer&automq_az=us-east-1b-0|admin", "us-east-1b"),
             // what Kafka Streams, Spring, Flink and Connect append
-            ("app,zone=us-east-1a-StreamThread-1-consumer", "us-east-1a", "app-StreamThread-1-consumer"),
-            (
-                "app,zone=us-east-1a-StreamThread-12-restore-consumer",
-                "us-east-1a",
-                "app-StreamThread-12-restore-consumer",
-            ),
-            ("app,zone=us-east-1a-0", "us-east-1a", "app-0"),
-            ("zone=us-east-1b-producer-1", "us-east-1b", "producer-1"),
-            ("zone=us-east-1b-enumerator-admin-client", "us-east-1b", "enumerator-admin-client"),
-            ("connector-producer-s3-zone=us-east-1a-3", "us-east-1a", "connector-producer-s3-3"),
-            ("zone=us-east-1a.admin", "us-east-1a", "admin"),
+            ("app,zone=us-east-1a-StreamThread-1-consumer", "us-east-1a"),
+            ("app,zone=us-east-1a-StreamThread-12-restore-consumer", "us-east-1a"),
+            ("app,zone=us-east-1a-0", "us-east-1a"),
+            ("zone=us-east-1b-producer-1", "us-east-1b"),
+            ("zone=us-east-1b-enumerator-admin-client", "us-east-1b"),
+            ("connector-producer-s3-zone=us-east-1a-3", "us-east-1a"),
+            ("zone=us-east-1a.admin", "us-east-1a"),
             // zones with a number at their end, and one that begins like another
-            ("zone=az-1-0", "az-1", "0"),
-            ("zone=az-1-b-0", "az-1-b", "0"),
+            ("zone=az-1-0", "az-1"),
+            ("zone=az-1-b-0", "az-1-b"),
             // by another name; the first that names a zone of ours counts
-            ("zone=use1-az4-7", "us-east-1b", "7"),
-            ("zone=mars,ws_az=us-east-1a", "us-east-1a", ""),
+            ("zone=use1-az4-7", "us-east-1b"),
+            ("zone=mars,ws_az=us-east-1a", "us-east-1a"),
         ];
-        for (client_id, zone, rest) in cases {
+        for (client_id, zone) in cases {
             assert_eq!(of(client_id, "192.0.2.1"), Some(zone), "{client_id}");
-            assert_eq!(strip_tokens(client_id, &zones(), &KNOWN), rest, "{client_id}");
         }
     }
 
@@ -140,8 +154,14 @@ mod tests {
         for client_id in ids {
             assert_eq!(of(client_id, "192.0.2.1"), None, "{client_id}");
         }
-        assert_eq!(strip_tokens("timezone=us-east-1a", &zones(), &KNOWN), "timezone=us-east-1a");
-        assert_eq!(strip_tokens("a,zone=mars,b", &zones(), &KNOWN), "a,b");
+    }
+
+    #[test]
+    fn the_listener_decides_when_the_id_does_not() {
+        assert_eq!(by("app", Some("az-1"), "10.1.2.3"), Some("az-1"));
+        assert_eq!(by("app", Some("use1-az4"), "10.1.2.3"), Some("us-east-1b"));
+        assert_eq!(by("app,zone=us-east-1b", Some("az-1"), "10.1.2.3"), Some("us-east-1b"));
+        assert_eq!(by("app", Some("mars"), "10.1.2.3"), Some("us-east-1a"));
     }
 
     #[test]

@@ -1,16 +1,7 @@
-use std::ops::Range;
-
 use crate::zone::Zones;
 
 /// Ours first, then those that clients of comparable systems carry already.
 const KEYS: [&str; 5] = ["zone=", "diskless_az=", "ws_az=", "warpstream_az=", "automq_az="];
-
-/// A `key=zone` inside a client id.
-pub(super) struct Token<'k> {
-    pub range: Range<usize>,
-    /// `None` when it names no zone of this cluster.
-    pub zone: Option<&'k str>,
-}
 
 /// Nothing longer is read as a zone.
 const ZONE_NAME_BYTES_MAX: usize = 256;
@@ -20,34 +11,29 @@ fn is_separator(c: char) -> bool {
     matches!(c, '&' | ',' | ' ' | '|' | ';')
 }
 
-/// What may stand between two parts of a client id, also inside of zone names.
-pub(super) fn is_joiner(c: char) -> bool {
-    is_separator(c) || matches!(c, '-' | '.' | ':' | '/')
-}
-
-/// The tokens of a client id, from left to right.
-pub(super) fn tokens<'a, 'k: 'a>(
+/// What the tokens of a client id name, from left to right: `None` for one that names no zone of this cluster.
+pub(super) fn named<'a, 'k: 'a>(
     client_id: &'a str,
     zones: &'a Zones,
     known: &'a [&'k str],
-) -> impl Iterator<Item = Token<'k>> + 'a {
+) -> impl Iterator<Item = Option<&'k str>> + 'a {
     let mut from = 0;
     std::iter::from_fn(move || {
-        let (start, value) = next_key(client_id, from)?;
+        let value = end_of_next_key(client_id, from)?;
         let (len, zone) = read_zone(&client_id[value..], zones, known);
         from = value + len;
-        Some(Token { range: start..from, zone })
+        Some(zone)
     })
 }
 
-/// Where the next key begins and where it ends. A key is a whole word: `timezone=` has none.
-fn next_key(client_id: &str, from: usize) -> Option<(usize, usize)> {
+/// Where the value of the next key begins. A key is a whole word: `timezone=` has none.
+fn end_of_next_key(client_id: &str, from: usize) -> Option<usize> {
     let equals = client_id[from..].match_indices('=').map(|(at, _)| from + at);
     let ending_at = |equals: usize| {
         let key = KEYS.iter().find(|key| client_id[from..=equals].ends_with(*key))?;
         let start = equals + 1 - key.len();
         let whole = client_id[..start].chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_');
-        whole.then_some((start, equals + 1))
+        whole.then_some(equals + 1)
     };
     equals.filter_map(ending_at).next()
 }

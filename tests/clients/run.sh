@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the stock-client suites against a cluster, each installing what it needs.
 #
-#   run.sh BOOTSTRAP [SUITE…]       suites: rdkafka confluent kafka-python kcat java franz
+#   run.sh BOOTSTRAP [SUITE…]       suites: rdkafka confluent kafka-python kcat java franz kafkajs kafka-go
 #
 # BROKERS=N is the number of brokers (1); ZONES=az1=HOST:PORT,… adds the cases across zones;
 # ACLS=false is for a cluster without the ACL API. One line for each suite at the end; logs stay in
@@ -9,17 +9,11 @@
 set -u
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/build.sh"
+. "$HERE/install.sh"
 BOOTSTRAP=$1
 shift
-BUILD=$RDKAFKA_CASES_TARGET/clients
+BUILD=$STOCK_BUILD
 mkdir -p "$BUILD/logs"
-
-install_python() {
-    local stamp=$BUILD/python/installed
-    [ "$stamp" -nt "$HERE/python/requirements.txt" ] && return
-    python3 -m venv "$BUILD/python" &&
-        "$BUILD/python/bin/pip" install -q -r "$HERE/python/requirements.txt" && touch "$stamp"
-}
 
 install_kcat() {
     command -v kcat >/dev/null && return
@@ -33,12 +27,13 @@ suite() {
     kafka-python) install_python && "$BUILD/python/bin/python" "$HERE/python/cases.py" kafka_python "$BOOTSTRAP" ;;
     kcat) install_kcat && "$HERE/kcat/run.sh" "$BOOTSTRAP" ;;
     java) "$HERE/java/run.sh" "$BOOTSTRAP" ;;
-    franz) (cd "$HERE/franz" && go build -o "$BUILD/franz" .) && "$BUILD/franz" "$BOOTSTRAP" ;;
+    franz | kafka-go) install_go "$1" && "$BUILD/$1" "$BOOTSTRAP" ;;
+    kafkajs) install_kafkajs && NODE_PATH=$BUILD/kafkajs/node_modules node "$HERE/kafkajs/cases.js" "$BOOTSTRAP" ;;
     *) echo "no such suite" && return 2 ;;
     esac
 }
 
-[ $# -gt 0 ] || set -- rdkafka confluent kafka-python kcat java franz
+[ $# -gt 0 ] || set -- rdkafka confluent kafka-python kcat java franz kafkajs kafka-go
 failed=0 lines=()
 for name in "$@"; do
     log=$BUILD/logs/$name.log

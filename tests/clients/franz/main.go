@@ -19,6 +19,10 @@ type namedCase struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "bounce" {
+		runBounce()
+		return
+	}
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: franz BOOTSTRAP")
 		os.Exit(2)

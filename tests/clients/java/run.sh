@@ -4,24 +4,19 @@
 #   run.sh BOOTSTRAP         BROKERS=N is the number of brokers, ACLS=false for a cluster without an ACL API
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../install.sh"
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BOOTSTRAP=$1 RUN=$(date +%s%N)
-BUILD=${CARGO_TARGET_DIR:-$HERE/../../../target}/clients
-CLASSPATH_FILE=$BUILD/kafka-tools.classpath
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
-if ! [ "$CLASSPATH_FILE" -nt "$HERE/pom.xml" ]; then
-    mkdir -p "$BUILD"
-    mvn -q -B -Dstyle.color=never -f "$HERE/pom.xml" dependency:build-classpath \
-        -Dmdep.outputFile="$CLASSPATH_FILE" || exit 1
-fi
+install_java || exit 1
 # The short-lived tools start twice as fast with the first compiler alone.
 tool() {
     local name=$1
     shift
     timeout 120 java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=ERROR \
-        -cp "$(cat "$CLASSPATH_FILE")" "org.apache.kafka.tools.$name" "$@" --bootstrap-server "$BOOTSTRAP"
+        -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" "org.apache.kafka.tools.$name" "$@" --bootstrap-server "$BOOTSTRAP"
 }
 topic() { tool TopicCommand "$@"; }
 # Every record of a partition as one line; ends by itself when COUNT are read.

@@ -1,0 +1,65 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use milepost_raft::NodeId;
+use tokio::time::{Instant, timeout};
+
+use crate::admin::Admin;
+use crate::cluster::Topic;
+use crate::index::{OpenShard, Query, Question, Reply};
+use crate::types::{LeaderEpoch, Partition, ShardId};
+
+/// How long the epochs of partitions without a replica here are waited for.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What is known now of the leaders of some partitions.
+pub(super) struct Epochs {
+    open: HashMap<ShardId, (Arc<OpenShard>, u64)>,
+    elsewhere: HashMap<Partition, LeaderEpoch>,
+}
+
+impl Epochs {
+    /// Also of partitions that have no replica here, which one elsewhere is asked about: a client that has seen a
+    /// partition's epoch ignores whoever names a leader without one (librdkafka), and would not leave a broker that
+    /// has died.
+    pub async fn gather(admin: &Admin, partitions: impl Iterator<Item = (ShardId, Partition)>) -> Epochs {
+        let with_term = |shard: Arc<OpenShard>| {
+            let term = shard.group.leadership().borrow().term;
+            (shard.id, (shard, term))
+        };
+        let open: HashMap<_, _> = admin.shards.all().into_iter().map(with_term).collect();
+        let mut away: HashMap<ShardId, Vec<Query>> = HashMap::new();
+        for (shard, partition) in partitions.filter(|(shard, _)| !open.contains_key(shard)) {
+            away.entry(shard).or_default().push(Query { partition, client_epoch: -1, question: Question::Latest });
+        }
+        let told = away.iter().map(async |(shard, queries)| {
+            let replies = timeout(WAIT, admin.replicas.news(*shard, queries, 0, Instant::now())).await;
+            let epoch = |(query, reply): (&Query, Result<Reply, _>)| match reply {
+                Ok(Reply::At { epoch, .. }) => Some((query.partition, epoch)),
+                Ok(Reply::Found(_) | Reply::Pointers(_)) | Err(_) => None,
+            };
+            queries.iter().zip(replies.unwrap_or_default()).filter_map(epoch).collect::<Vec<_>>()
+        });
+        let elsewhere = join_all(told).await.into_iter().flatten().collect();
+        Epochs { open, elsewhere }
+    }
+
+    pub fn leader(&self, shard: ShardId) -> Option<NodeId> {
+        self.open.get(&shard)?.0.leader()
+    }
+
+    pub fn of(&self, shard: ShardId, partition: &Partition) -> Option<LeaderEpoch> {
+        match self.open.get(&shard) {
+            Some((shard, term)) => shard.replica().read(|state| Some(state.partition(partition)?.leader_epoch(*term))),
+            None => self.elsewhere.get(partition).copied(),
+        }
+    }
+}
+
+/// The partitions of a topic that clients may use, and the shards they are in.
+pub(super) fn live(topic: &Topic) -> impl Iterator<Item = (ShardId, Partition)> + '_ {
+    let numbered = (0..topic.live.max(0)).zip(&topic.placement);
+    numbered.map(|(index, shard)| (*shard, Partition { topic: topic.id, index }))
+}

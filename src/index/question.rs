@@ -1,0 +1,148 @@
+//! What readers ask of a partition's applied state. Pure: the same state gives the same reply at every replica, whether
+//! the reader is on the replica's broker or on another.
+
+use crate::shard::{BatchPointer, PartitionState};
+use crate::types::{LeaderEpoch, Offset, Partition, Timestamp};
+
+/// Pointers given for one lookup by time; a batch whose header promised a timestamp and has none costs one.
+const BY_TIME_MAX: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Query {
+    pub partition: Partition,
+    /// The leader epoch that the client knows (KIP-320), -1 for none. One that is newer than ours means that we are
+    /// behind; an older one is served.
+    pub client_epoch: LeaderEpoch,
+    pub question: Question,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// What there is from an offset on.
+    Look { offset: Offset, bytes_max: usize },
+    /// The high watermark and the current epoch.
+    Latest,
+    /// The log's start and its first epoch, -1 while the log is empty.
+    Earliest,
+    /// Where records at or after this time may be.
+    FromTime(Timestamp),
+    /// Where the record with the largest timestamp is (KIP-734).
+    MaxTime,
+    /// Where this epoch, or the one before it, ends (KIP-101).
+    EpochEnd(LeaderEpoch),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Question::Look`].
+    Found(Found),
+    /// To [`Question::Latest`], [`Question::Earliest`] and [`Question::EpochEnd`]; both -1 when there is none.
+    At { epoch: LeaderEpoch, offset: Offset },
+    /// To the questions about times.
+    Pointers(Vec<BatchPointer>),
+}
+
+/// What a partition has for a reader now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    pub high_watermark: Offset,
+    pub last_stable_offset: Offset,
+    pub log_start_offset: Offset,
+    /// In order of offsets; empty when there is nothing yet.
+    pub pointers: Vec<BatchPointer>,
+    /// About as many bytes as the pointers hold for this reader.
+    pub bytes: usize,
+    /// There is more behind the pointers: this reader catches up.
+    pub more: bool,
+    /// The asked offset is past what is applied at the replica.
+    pub ahead: bool,
+}
+
+/// Why a partition is not answered for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No replica that may answer was reached, or it has not applied the partition's creation: ask again later.
+    #[error("no replica can answer now")]
+    Unavailable,
+    #[error("the client knows a newer epoch")]
+    NewerEpoch,
+    /// Before the log's start, or past everything that is committed anywhere.
+    #[error("the offset is out of range")]
+    OutOfRange,
+}
+
+/// One for each query, in their order.
+pub type Replies = Vec<Result<Reply, Error>>;
+
+pub(super) fn reply(
+    partition: &PartitionState,
+    term: u64,
+    client_epoch: LeaderEpoch,
+    question: &Question,
+) -> Result<Reply, Error> {
+    let current = partition.leader_epoch(term);
+    if client_epoch > current {
+        return Err(Error::NewerEpoch);
+    }
+    Ok(match *question {
+        Question::Look { offset, bytes_max } => Reply::Found(look(partition, offset, bytes_max)?),
+        Question::Latest => Reply::At { epoch: current, offset: partition.high_watermark },
+        Question::Earliest => {
+            let epoch = partition.epochs.first().map_or(-1, |(epoch, _)| *epoch);
+            Reply::At { epoch, offset: partition.log_start_offset }
+        }
+        Question::FromTime(target) => {
+            let start = partition.log_start_offset;
+            let later = partition.pointers.from_timestamp(target).filter(|pointer| pointer.last >= start);
+            Reply::Pointers(later.take(BY_TIME_MAX).copied().collect())
+        }
+        Question::MaxTime => Reply::Pointers(partition.pointers.max_timestamp().copied().into_iter().collect()),
+        Question::EpochEnd(epoch) => {
+            let (epoch, offset) = partition.epoch_end(epoch, current).unwrap_or((-1, -1));
+            Reply::At { epoch, offset }
+        }
+    })
+}
+
+fn look(partition: &PartitionState, offset: Offset, bytes_max: usize) -> Result<Found, Error> {
+    if offset < partition.log_start_offset {
+        return Err(Error::OutOfRange);
+    }
+    let mut found = Found {
+        high_watermark: partition.high_watermark,
+        last_stable_offset: partition.last_stable_offset(),
+        log_start_offset: partition.log_start_offset,
+        ahead: offset > partition.high_watermark,
+        ..Found::default()
+    };
+    for pointer in partition.pointers.from_offset(offset) {
+        if found.bytes >= bytes_max && !found.pointers.is_empty() {
+            found.more = true;
+            break;
+        }
+        found.bytes += share(pointer, offset);
+        found.pointers.push(*pointer);
+    }
+    Ok(found)
+}
+
+/// The part of a pointer's bytes from `offset` on, as if records were of one size. At least one byte.
+pub(super) fn share(pointer: &BatchPointer, offset: Offset) -> usize {
+    let span = pointer.last.saturating_sub(pointer.base).saturating_add(1).max(1) as u64;
+    let wanted = pointer.last.saturating_sub(offset.max(pointer.base)).saturating_add(1).max(1) as u64;
+    (u128::from(pointer.len) * u128::from(wanted) / u128::from(span)).max(1) as usize
+}
+
+/// The bytes that were found; partitions that are not answered for have none.
+pub fn bytes_of(replies: &Replies) -> usize {
+    let found = replies.iter().flatten().map(|reply| match reply {
+        Reply::Found(found) => found.bytes,
+        Reply::At { .. } | Reply::Pointers(_) => 0,
+    });
+    found.fold(0, usize::saturating_add)
+}
+
+/// Nobody waits on when there are so many bytes, or when a partition has an error to tell.
+pub(super) fn enough(replies: &Replies, bytes_min: usize) -> bool {
+    bytes_of(replies) >= bytes_min || replies.iter().any(Result::is_err)
+}
