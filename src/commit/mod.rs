@@ -22,7 +22,9 @@ mod wire;
 pub use lane::{Error, Lanes, Reply, Submission};
 pub use openings::PREDECESSORS_MAX;
 pub use sequencer::{Sequencer, Sequencers};
+#[cfg(test)]
+pub(crate) use slots::decode as decode_slots;
 pub use slots::{SlotError, Slots, answer_slots};
 pub use wire::{IN_FLIGHT_MAX, split_shard};
 #[cfg(test)]
-pub(crate) use wire::{decode_outcome, with_shard};
+pub(crate) use wire::{decode_outcome, encode_outcome, with_shard};
