@@ -6,89 +6,14 @@ Prints a line per case: what was sent, the error code that came back. Exits 1 wh
 Milepost differs from Kafka on purpose the case says why.
 """
 
-import gzip
-import socket
-import struct
 import sys
 import time
 
+from wire import GZIP, Client, batch, record
+
 NOW = int(time.time() * 1000)
 HOUR = 3_600_000
-APPEND_TIME, TRANSACTIONAL, CONTROL, GZIP = 8, 16, 32, 1
-POLY = 0x82F63B78
-TABLE = []
-for n in range(256):
-    for _ in range(8):
-        n = (n >> 1) ^ (POLY if n & 1 else 0)
-    TABLE.append(n)
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ 0xFFFFFFFF
-
-
-def varint(n):
-    n, out = (n << 1) ^ (n >> 63), b""
-    while n > 0x7F:
-        out, n = out + bytes([n & 0x7F | 0x80]), n >> 7
-    return out + bytes([n])
-
-
-def record(delta, value=b"value", key=b"key", time_delta=0, length=None):
-    key = varint(-1) if key is None else varint(len(key)) + key
-    body = b"\0" + varint(time_delta) + varint(delta) + key + varint(len(value)) + value + varint(0)
-    return varint(len(body) if length is None else length) + body
-
-
-def batch(records, attributes=0, count=None, last=None, base=NOW, top=NOW, producer=(-1, -1, -1), magic=2, crc=0, first=0):
-    count = len(records) if count is None else count
-    payload = b"".join(records)
-    if attributes & 7 == GZIP:
-        payload = gzip.compress(payload)
-    covered = struct.pack(">hiqqqhii", attributes, count - 1 if last is None else last, base, top, *producer, count)
-    covered += payload
-    body = struct.pack(">ibI", -1, magic, crc32c(covered) ^ crc) + covered
-    return struct.pack(">qi", first, len(body)) + body
-
-
-class Client:
-    def __init__(self, address):
-        host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=30)
-
-    def call(self, key, version, body):
-        head = struct.pack(">hhih", key, version, 7, 3) + b"bad"
-        self.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
-        length = struct.unpack(">i", self.read(4))[0]
-        return self.read(length)[4:]
-
-    def read(self, count):
-        data = b""
-        while len(data) < count:
-            piece = self.socket.recv(count - len(data))
-            if not piece:
-                raise ConnectionError("closed")
-            data += piece
-        return data
-
-    def create(self, topic, configs):
-        name = topic.encode()
-        body = struct.pack(">ih", 1, len(name)) + name + struct.pack(">ihii", 1, 1, 0, len(configs))
-        for key, value in configs:
-            body += struct.pack(">h", len(key)) + key.encode() + struct.pack(">h", len(value)) + value.encode()
-        answer = self.call(19, 2, body + struct.pack(">i?", 30_000, False))
-        return struct.unpack(">h", answer[10 + len(name) : 12 + len(name)])[0]
-
-    def produce(self, topic, records):
-        name = topic.encode()
-        body = struct.pack(">hhiih", -1, -1, 30_000, 1, len(name)) + name + struct.pack(">iii", 1, 0, len(records))
-        answer = self.call(0, 8, body + records)
-        return struct.unpack(">h", answer[4 + 2 + len(name) + 4 + 4 : 4 + 2 + len(name) + 4 + 4 + 2])[0]
-
-
+APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32
 TWO = [record(0), record(1)]
 UNKNOWN, CORRUPT, INVALID_TIMESTAMP, UNSUPPORTED_CODEC, INVALID_RECORD = -1, 2, 32, 76, 87
 NOT_DECODED = "no record is decoded on the write path"
