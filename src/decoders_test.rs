@@ -23,7 +23,7 @@ use crate::connection::intake::DECODING_EXPANSION;
 use crate::object::{Key, layout, paths};
 use crate::protocol::{self, RequestHeader, produce};
 use crate::shard::{Append, Batch, Entry, Outcome, Part, Sequence, State, Verdict};
-use crate::types::{ObjectId, Producer};
+use crate::types::{ObjectId, Producer, StorageClass};
 use crate::{commit, peer};
 
 #[path = "../tests/decoders/mod.rs"]
@@ -160,7 +160,7 @@ fn append() -> Append {
     let sequence = Some(Sequence { producer: Producer { id: 7, epoch: 1 }, base: 3 });
     let batch = |span| Batch { len: 100, span, max_timestamp: 1_700_000_000_000, sequence };
     let part = |slot| Part { slot, start: 0, batches: vec![batch(1), batch(2), Batch { sequence: None, ..batch(3) }] };
-    let object = ObjectId { broker: 1, epoch: 2, sequence: 9, attempt: 1 };
+    let object = ObjectId { broker: 1, epoch: 2, sequence: 9, attempt: 1, class: StorageClass::Regional };
     Append { object, previous: 8, parts: vec![part(0), Part { start: 300, ..part(4) }] }
 }
 

@@ -22,7 +22,7 @@ MIB = 1 << 20
 OFFERERS, PIPELINED = 200, 4
 IDLERS = 10_000
 READERS, TRICKLE_BYTES = 1_000, 2_048
-READ_BATCHES = 256
+READ_BATCHES = 128
 TOPICS = {name: f"{name}-{os.getpid()}" for name in ("load", "ordinary")}
 
 
@@ -151,7 +151,11 @@ async def slow(host, port, ends, counts):
             turn += 37
             await asyncio.sleep(0.5)
 
-    await asyncio.gather(*(one(number) for number in range(READERS)))
+    readers = [asyncio.create_task(one(number)) for number in range(READERS)]
+    await asyncio.sleep(max(0, ends - time.monotonic()))
+    for reader in readers:
+        reader.cancel()
+    await asyncio.gather(*readers, return_exceptions=True)
 
 
 def prepare(kind, address):
@@ -163,8 +167,9 @@ def prepare(kind, address):
         while client.produce(topic, batch([record(0)])) == 3:
             time.sleep(0.1)
     if kind == "slow":
+        records = megabyte()
         for _ in range(READ_BATCHES):
-            code = client.produce(TOPICS["load"], megabyte())
+            code = client.produce(TOPICS["load"], records)
             if code:
                 sys.exit(f"filling: error {code}")
 

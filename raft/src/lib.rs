@@ -21,9 +21,11 @@
 //! cost a handful of tasks each: hundreds on a node, not thousands.
 
 mod apply;
+mod beats;
 mod codec;
 mod config;
 mod data_dir;
+pub mod door;
 mod error;
 mod group;
 pub mod inspect;
@@ -36,7 +38,10 @@ mod offers;
 mod replica;
 mod serve;
 mod service;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod snapshot;
+mod succession;
 mod transport;
 mod types;
 
@@ -55,7 +60,7 @@ pub use group::{Group, Leadership, Proposal};
 pub use machine::{SnapshotStore, StateMachine};
 pub use node::{LogSyncs, Node};
 pub use service::Service;
-pub use transport::{PeerTraffic, call_address};
+pub use transport::{PeerTraffic, call_address, raft_kind_name};
 
 /// A member of a cluster. Issued by the application, one per data directory, never used again after the directory is
 /// lost; 0 stands for "not a member yet".

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, try_unfold};
 use futures::{FutureExt, StreamExt};
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -13,6 +12,7 @@ use super::intake::{Charge, Intake, Started};
 use super::outbox::Outbox;
 use super::{Error, Outcome, Peer, Server};
 use crate::batch::Segments;
+use crate::door::net::TcpStream;
 use crate::protocol;
 
 /// Runs one connection to its end. One task does it all: reading, the requests in progress and writing

@@ -7,7 +7,8 @@
 //!   ListOffsets(latest) is linearizable at every broker; the batch that contains the asked offset comes whole.
 //! - **Never does**: decode records, except to find a timestamp; keep fetch sessions (each answer says "none", which
 //!   clients take as: ask in full).
-//! - **Limits**: the request's own byte limits, at most [`RESPONSE_BYTES_MAX`].
+//! - **Limits**: the request's own byte limits, at most [`RESPONSE_BYTES_MAX`], and what
+//!   [`AnswerMemory`](crate::types::AnswerMemory) gives before the bytes are gathered.
 //!
 //! ```text
 //! locate (topic → shard → replica) ─▶ look up (pointers) ─▶ read (cache) ─▶ assemble (patch)
@@ -19,10 +20,12 @@ mod handler;
 mod list_offsets;
 mod locate;
 mod look_up;
+mod prefetch;
 mod read;
 mod request;
 
 pub use handler::Fetch;
+pub use prefetch::prefetch;
 
 /// More is never gathered for one answer, whatever the client allows (Kafka: `fetch.max.bytes` of the broker).
 pub const RESPONSE_BYTES_MAX: usize = 55 * 1024 * 1024;

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -67,12 +68,18 @@ pub struct Control {
 
 #[derive(Debug, Default)]
 struct State {
-    requests: BTreeMap<Operation, u64>,
-    bytes_in: u64,
-    bytes_out: u64,
+    all: Counts,
+    callers: BTreeMap<IpAddr, Counts>,
     faults: BTreeMap<Operation, VecDeque<Fault>>,
     rates: Vec<(Operation, f64, Fault)>,
     outage: Duration,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    requests: BTreeMap<Operation, u64>,
+    bytes_in: u64,
+    bytes_out: u64,
     /// Requests that got a fault.
     hit: BTreeMap<Operation, u64>,
 }
@@ -122,14 +129,17 @@ impl Control {
     }
 
     pub fn requests(&self, operation: Operation) -> u64 {
-        self.locked(|state| state.requests.get(&operation).copied().unwrap_or(0))
+        self.locked(|state| state.all.requests.get(&operation).copied().unwrap_or(0))
     }
 
+    /// Of all callers together, and of each by its address.
     pub fn stats(&self) -> serde_json::Value {
         self.locked(|state| {
-            let (requests, bytes_in, bytes_out) = (&state.requests, state.bytes_in, state.bytes_out);
-            let hit = &state.hit;
-            serde_json::json!({ "requests": requests, "hit": hit, "bytes_in": bytes_in, "bytes_out": bytes_out })
+            let Counts { requests, hit, bytes_in, bytes_out } = &state.all;
+            let callers = &state.callers;
+            serde_json::json!({
+                "requests": requests, "hit": hit, "bytes_in": bytes_in, "bytes_out": bytes_out, "callers": callers,
+            })
         })
     }
 
@@ -142,23 +152,28 @@ impl Control {
         Ok(())
     }
 
-    pub(super) fn begin(&self, operation: Operation, bytes_in: u64) -> Option<Fault> {
+    pub(super) fn begin(&self, caller: IpAddr, operation: Operation, bytes_in: u64) -> Option<Fault> {
         self.locked(|state| {
-            *state.requests.entry(operation).or_default() += 1;
-            state.bytes_in += bytes_in;
             let queued = state.faults.get_mut(&operation).and_then(VecDeque::pop_front);
             let mut rates = state.rates.iter().filter(|(of, ..)| *of == operation);
             let drawn = || rates.find(|(_, p, _)| rand::random::<f64>() < *p).map(|(.., fault)| *fault);
             let fault = queued.or_else(drawn);
-            if fault.is_some() {
-                *state.hit.entry(operation).or_default() += 1;
+            for counts in [&mut state.all, state.callers.entry(caller).or_default()] {
+                *counts.requests.entry(operation).or_default() += 1;
+                counts.bytes_in += bytes_in;
+                if fault.is_some() {
+                    *counts.hit.entry(operation).or_default() += 1;
+                }
             }
             fault
         })
     }
 
-    pub(super) fn end(&self, bytes_out: u64) {
-        self.locked(|state| state.bytes_out += bytes_out);
+    pub(super) fn end(&self, caller: IpAddr, bytes_out: u64) {
+        self.locked(|state| {
+            state.all.bytes_out += bytes_out;
+            state.callers.entry(caller).or_default().bytes_out += bytes_out;
+        });
     }
 
     fn locked<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {

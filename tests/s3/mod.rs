@@ -9,7 +9,7 @@ mod bucket;
 mod control;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,8 +108,8 @@ async fn accept(front: Arc<Front>, listener: TcpListener, address: SocketAddr) {
         let outage = loop {
             tokio::select! {
                 accepted = listener.accept() => {
-                    let Ok((stream, _)) = accepted else { return };
-                    connections.spawn(serve(front.clone(), stream));
+                    let Ok((stream, caller)) = accepted else { return };
+                    connections.spawn(serve(front.clone(), stream, caller.ip()));
                 }
                 outage = front.control.outage() => break outage,
                 Some(_) = connections.join_next() => {}
@@ -123,12 +123,12 @@ async fn accept(front: Arc<Front>, listener: TcpListener, address: SocketAddr) {
     }
 }
 
-async fn serve(front: Arc<Front>, stream: TcpStream) {
+async fn serve(front: Arc<Front>, stream: TcpStream, caller: IpAddr) {
     // Without it a small reply waits 40 ms for the client's delayed ACK.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let front = front.clone();
-        async move { front.answer(request).await }
+        async move { front.answer(caller, request).await }
     });
     // A connection that breaks, by a client or by a fault, is nothing to report.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -146,7 +146,11 @@ struct Front {
 type Closed = io::Error;
 
 impl Front {
-    async fn answer(self: Arc<Self>, request: Request<hyper::body::Incoming>) -> Result<Response<Body>, Closed> {
+    async fn answer(
+        self: Arc<Self>,
+        caller: IpAddr,
+        request: Request<hyper::body::Incoming>,
+    ) -> Result<Response<Body>, Closed> {
         let (parts, mut body) = request.into_parts();
         // Read in full before anything else, as S3 does: a reply amid an upload reads like a broken connection.
         let body = collect(&mut body).await?;
@@ -155,7 +159,7 @@ impl Front {
         }
         let operation = Operation::of(&parts.method, &parts.uri);
         let len = body.len() as u64;
-        let fault = self.control.begin(operation, len);
+        let fault = self.control.begin(caller, operation, len);
         let request = Request::from_parts(parts, Body::from(body));
         match fault {
             Some(Fault::InternalError) => return Ok(error(500, "InternalError")),
@@ -190,7 +194,7 @@ impl Front {
             }
             _ => {}
         }
-        self.control.end(response.body().size_hint().lower());
+        self.control.end(caller, response.body().size_hint().lower());
         Ok(response)
     }
 
