@@ -37,4 +37,6 @@ pub mod inspect;
 pub mod zone;
 
 #[cfg(test)]
+mod decoders_test;
+#[cfg(test)]
 mod hazards;

@@ -5,7 +5,7 @@ use clap::Parser;
 use milepost::config::{Cli, Command, Config, LogFormat};
 use milepost::node::Node;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 #[cfg(feature = "jemalloc")]
@@ -43,14 +43,18 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let failed = tokio::select! {
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        why = node.failed() => Some(why),
+    };
+    match &failed {
+        Some(why) => error!(why, "a replica has failed: this broker stops, others take its place"),
+        None => info!("stopping"),
     }
-    info!("stopping");
     node.shut_down().await;
     info!("stopped");
-    Ok(())
+    failed.map_or(Ok(()), |why| Err(anyhow::anyhow!("a replica has failed: {why}")))
 }
 
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {

@@ -32,11 +32,19 @@ step "a history of writers, readers and listers in every zone"
     --seconds 30 || fail "recording the history"
 "$RDKAFKA_HISTORY" check --history "$TEST_DIR/history.jsonl" || fail "the history"
 
+step "batches that no stock client sends"
+python3 "$CLUSTER_ROOT/tests/bad_batches.py" "${CLUSTER_KAFKA[1]}" || fail "the answer to a bad batch"
+
 step "audit"
 audit || fail "the audit"
 for n in 1 2 3; do
     kill -0 "${CLUSTER_PIDS[n]}" 2>/dev/null || fail "broker $n ended by itself"
 done
+cluster_stop
+
+step "trouble of the object store"
+TEST_DIR=$TEST_DIR/trouble PARTLY=2 WHOLLY=5 "$CLUSTER_ROOT/tests/trouble.sh" 500 lost-reply || fail "trouble"
+
 step "five stock clients while brokers are bounced"
 TEST_DIR=$TEST_DIR/bounce PERIOD_SECONDS=30 "$CLUSTER_ROOT/tests/bounce.sh" 1 || fail "a client was stuck"
 step "everything passed"

@@ -48,6 +48,8 @@ mod types;
 #[cfg(test)]
 mod cluster_test;
 #[cfg(test)]
+mod decoders_test;
+#[cfg(test)]
 mod quiet_test;
 #[cfg(test)]
 mod testing;

@@ -50,6 +50,8 @@ struct Inner {
     peers: Peers,
     traffic: Traffic,
     listening: AbortHandle,
+    /// Why the first replica stopped by itself.
+    failed: watch::Sender<Option<String>>,
     beating: AbortHandle,
     succeeding: AbortHandle,
     /// Tells apart the append streams this node sends, over all groups.
@@ -107,6 +109,7 @@ impl Node {
             serve,
             traffic,
             listening,
+            failed: watch::Sender::default(),
             beating,
             sessions: Arc::default(),
         };
@@ -233,6 +236,7 @@ impl Node {
             stopping,
             applied,
             log_poisoned: inner.log.poisoned(),
+            failed: inner.failed.clone(),
         };
         // Known to the listener before it can campaign: answers to its first requests find it.
         let replica = Replica::start(parts);
@@ -327,6 +331,14 @@ impl Node {
             operations: stats.operations.load(std::sync::atomic::Ordering::Relaxed),
             syncs: stats.syncs.load(std::sync::atomic::Ordering::Relaxed),
         }
+    }
+
+    /// Returns when a replica has stopped by itself, and says why: a disk that is full or broken, a payload that its
+    /// state machine cannot read. It does not come back in this process.
+    pub async fn failed(&self) -> String {
+        let mut failed = self.inner.failed.subscribe();
+        let why = failed.wait_for(Option::is_some).await.expect("the sender is in this node");
+        why.clone().unwrap_or_default()
     }
 
     /// Hands leadership over to followers with equal logs, bounded in time, then stops everything.

@@ -226,14 +226,14 @@ pub(crate) fn load(path: &Path, group: Option<GroupId>) -> Result<(SnapshotFile,
     Ok((file, bytes))
 }
 
-struct Head {
+pub(crate) struct Head {
     group: GroupId,
     meta: SnapshotMeta,
     bytes_len: u64,
     crc: u32,
 }
 
-fn parse_head(mut head: Bytes) -> Result<Head, Malformed> {
+pub(crate) fn parse_head(mut head: Bytes) -> Result<Head, Malformed> {
     let group = codec::take_u32(&mut head)?;
     let last_log_id = codec::take_log_id_option(&mut head)?;
     let last_membership = codec::take_stored_membership(&mut head)?;

@@ -61,6 +61,11 @@ impl Attributes {
         if self.0 & Self::LOG_APPEND_TIME == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }
 
+    /// As the producer's own times would be marked.
+    pub fn with_create_time(self) -> Attributes {
+        Attributes(self.0 & !Self::LOG_APPEND_TIME)
+    }
+
     pub fn is_transactional(self) -> bool {
         self.0 & Self::TRANSACTIONAL != 0
     }
@@ -91,7 +96,7 @@ impl Header {
     /// Reads the header of the first batch in `bytes`, which must hold that batch whole.
     ///
     /// # Errors
-    /// `InvalidMagic` for another format, `Corrupt` when the length is nonsense or the batch is cut.
+    /// `InvalidMagic` for another format, `Corrupt` when the length is nonsense, `Cut` when it exceeds what is there.
     pub fn peek(bytes: &[u8]) -> Result<Header, Error> {
         // The magic stands in the same place in every format, and old formats have shorter headers.
         if let Some(&magic) = bytes.get(16)
@@ -112,7 +117,7 @@ impl Header {
             .filter(|&total| total >= HEADER_BYTES)
             .ok_or(Error::Corrupt("batch length is shorter than a header"))?;
         if total_len > bytes.len() {
-            return Err(Error::Corrupt("batch length exceeds the bytes that came"));
+            return Err(Error::Cut);
         }
         Ok(Header {
             base_offset,

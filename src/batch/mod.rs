@@ -48,6 +48,9 @@ pub enum Error {
     /// The bytes were damaged or cut on their way: sending them again may help.
     #[error("corrupt record batch: {0}")]
     Corrupt(&'static str),
+    /// There are fewer bytes than the batch says: its sender counted wrong, the frame around it is whole.
+    #[error("record batch is cut")]
+    Cut,
     #[error("record batch of {bytes} bytes exceeds the limit of {max}")]
     TooLarge { bytes: usize, max: usize },
     /// Codec 5 to 7, or zstd from a client whose protocol version has none.
@@ -56,6 +59,9 @@ pub enum Error {
     /// The batch arrived as it was sent, and what was sent is wrong: sending it again is of no use.
     #[error("invalid record batch: {0}")]
     InvalidRecord(&'static str),
+    /// A time that the topic does not take.
+    #[error("invalid timestamp: {0}")]
+    InvalidTimestamp(&'static str),
     /// The records inflate to more than the caller's cap.
     #[error("records inflate to more than {max} bytes")]
     InflatesTooLarge { max: usize },

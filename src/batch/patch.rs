@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::header::CRC_START;
-use super::{Attributes, Error, HEADER_BYTES, Header, Segments, crc};
+use super::{Attributes, Error, HEADER_BYTES, Header, Segments, TimestampType, crc};
 use crate::types::{LeaderEpoch, Offset, Timestamp};
 
 /// From this size on, a copied header plus a shared rest is cheaper than a copy of the whole.
@@ -27,10 +27,15 @@ pub fn for_reader(
     let rest = batch.slice(HEADER_BYTES..header.total_len);
     head[0..8].copy_from_slice(&base_offset.to_be_bytes());
     head[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
-    if let Some(time) = append_time {
-        let attributes = header.attributes.0 | Attributes::LOG_APPEND_TIME;
+    // A producer may have set the bit of append time where there is none.
+    let stamped = header.attributes.timestamp_type() == TimestampType::LogAppendTime;
+    if append_time.is_some() || stamped {
+        let attributes = match append_time {
+            Some(_) => header.attributes.0 | Attributes::LOG_APPEND_TIME,
+            None => header.attributes.with_create_time().0,
+        };
         head[21..23].copy_from_slice(&attributes.to_be_bytes());
-        head[35..43].copy_from_slice(&time.to_be_bytes());
+        head[35..43].copy_from_slice(&append_time.unwrap_or(header.max_timestamp).to_be_bytes());
         let sum = crc::crc32c(&[&head[CRC_START..], &rest]);
         head[17..21].copy_from_slice(&sum.to_be_bytes());
     }
@@ -47,7 +52,7 @@ pub fn for_reader(
 mod tests {
     use super::*;
     use crate::batch::build::{self, NewRecord, Spec};
-    use crate::batch::{Rules, TimestampType, records, validate};
+    use crate::batch::records;
 
     fn batch_of(value_bytes: usize) -> Bytes {
         let value = vec![b'v'; value_bytes];
@@ -73,8 +78,23 @@ mod tests {
             let patched = Bytes::from(out.to_vec());
             let header = Header::peek(&patched).unwrap();
             assert_eq!((header.base_offset, header.leader_epoch), (77, 5));
-            assert_eq!(validate(patched, &Rules::default()).unwrap().len(), 1);
+            assert_eq!(header.crc, crc::crc32c(&[&patched[CRC_START..]]));
         }
+    }
+
+    #[test]
+    fn a_producer_s_own_claim_of_append_time_is_cleared() {
+        let mut batch = batch_of(10).to_vec();
+        batch[22] |= Attributes::LOG_APPEND_TIME as u8;
+        build::seal(&mut batch);
+        let mut out = Segments::new();
+        for_reader(&batch.into(), 7, 1, None, &mut out).unwrap();
+        let patched = Bytes::from(out.to_vec());
+        let header = Header::peek(&patched).unwrap();
+        assert_eq!(header.attributes.timestamp_type(), TimestampType::CreateTime);
+        assert_eq!(header.crc, crc::crc32c(&[&patched[CRC_START..]]));
+        let times = records::iter(&patched, 1 << 20).unwrap().map(|record| record.unwrap().timestamp);
+        assert_eq!(times.collect::<Vec<_>>(), [1_000, 2_000]);
     }
 
     #[test]

@@ -127,7 +127,9 @@ pub struct Stamp {
 /// # Errors
 /// As [`iter`], and `InvalidRecord` where the records are fewer or shorter than they say.
 pub fn scan(batch: &[u8], bytes_max: usize, mut visit: impl FnMut(Stamp) -> ControlFlow<()>) -> Result<(), Error> {
-    let header = Header::peek(batch)?;
+    // Of a batch as it was sent: what its producer says of append time means nothing.
+    let mut header = Header::peek(batch)?;
+    header.attributes = header.attributes.with_create_time();
     let payload = &batch[HEADER_BYTES..header.total_len];
     let mut reader = inflate::reader(header.attributes.codec()?, payload, bytes_max)?;
     for _ in 0..header.count {

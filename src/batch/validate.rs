@@ -15,6 +15,11 @@ pub struct Rules {
     pub zstd_allowed: bool,
     /// A compacted topic takes no record without a key; finding one means reading every record.
     pub keys_required: bool,
+    /// The topic has append time: its producers must not claim to have set it.
+    pub append_time: bool,
+    /// The latest and earliest time the topic takes from producers, seen from the header alone.
+    pub timestamp_max: Timestamp,
+    pub timestamp_min: Timestamp,
     /// Bounds the work on a batch whose records have to be read.
     pub inflated_bytes_max: usize,
 }
@@ -25,6 +30,9 @@ impl Default for Rules {
             message_bytes_max: 1024 * 1024 + 12,
             zstd_allowed: true,
             keys_required: false,
+            append_time: false,
+            timestamp_max: Timestamp::MAX,
+            timestamp_min: Timestamp::MIN,
             inflated_bytes_max: records::INFLATED_BYTES_MAX,
         }
     }
@@ -61,7 +69,9 @@ impl ValidBatch {
 
 /// Splits the records of one partition into batches and checks each.
 ///
-/// Compressed records are not inflated here unless a rule or a missing timestamp demands it.
+/// Compressed records are not inflated here unless a rule or a missing timestamp demands it. Kafka does inflate them, to
+/// count them and to see each one's offset and time; here that would be the hot path's largest cost, so a count that lies
+/// is left to the readers of whoever wrote it: offsets are given by the header, and no other batch is touched.
 ///
 /// # Errors
 /// The first fault found; nothing of the partition is to be stored then.
@@ -93,8 +103,12 @@ fn check(header: Header, bytes: Bytes, rules: &Rules) -> Result<ValidBatch, Erro
     if header.attributes.is_control() {
         return Err(Error::InvalidRecord("clients may not write control batches"));
     }
-    if header.attributes.timestamp_type() == TimestampType::LogAppendTime {
-        return Err(Error::InvalidRecord("clients may not set the append time"));
+    // Elsewhere Kafka takes the bit and clears it; here it is cleared when the batch is read.
+    if rules.append_time && header.attributes.timestamp_type() == TimestampType::LogAppendTime {
+        return Err(Error::InvalidTimestamp("producers may not set the append time"));
+    }
+    if header.base_offset != 0 {
+        return Err(Error::InvalidRecord("base offset is not 0"));
     }
     if header.count < 1 || i64::from(header.last_offset_delta) != i64::from(header.count) - 1 {
         return Err(Error::InvalidRecord("count and last offset delta do not agree"));
@@ -104,6 +118,7 @@ fn check(header: Header, bytes: Bytes, rules: &Rules) -> Result<ValidBatch, Erro
         check_lengths(&bytes[HEADER_BYTES..], header.count)?;
     }
     let max_timestamp = check_records(&header, &bytes, rules)?;
+    check_times(&header, max_timestamp, rules)?;
     Ok(ValidBatch { header, bytes, max_timestamp })
 }
 
@@ -124,6 +139,19 @@ fn check_lengths(mut rest: &[u8], count: i32) -> Result<(), Error> {
         rest = length.and_then(|length| rest.get(length..)).ok_or(Error::InvalidRecord("record is cut"))?;
     }
     if rest.is_empty() { Ok(()) } else { Err(Error::InvalidRecord("bytes after the last record")) }
+}
+
+fn check_times(header: &Header, max_timestamp: Timestamp, rules: &Rules) -> Result<(), Error> {
+    if rules.append_time || max_timestamp < 0 {
+        return Ok(());
+    }
+    if max_timestamp > rules.timestamp_max {
+        return Err(Error::InvalidTimestamp("later than message.timestamp.after.max.ms allows"));
+    }
+    if (0..rules.timestamp_min).contains(&header.base_timestamp) {
+        return Err(Error::InvalidTimestamp("earlier than message.timestamp.before.max.ms allows"));
+    }
+    Ok(())
 }
 
 /// Reads the records where the header is not enough. Answers their largest timestamp.

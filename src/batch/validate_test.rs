@@ -61,7 +61,8 @@ fn refuses_damage_anywhere_under_the_crc() {
 #[test]
 fn refuses_a_length_that_is_not_the_batch() {
     for length in [i32::MIN, -1, 0, 48, i32::MAX, plain().len() as i32 - 11] {
-        assert!(matches!(refusal(altered(plain(), 8, &length.to_be_bytes())), Error::Corrupt(_)), "{length}");
+        let error = refusal(altered(plain(), 8, &length.to_be_bytes()));
+        assert!(matches!(error, Error::Corrupt(_) | Error::Cut), "{length}: {error}");
     }
     for cut in 0..plain().len() {
         validate(Bytes::from(plain()[..cut].to_vec()), &Rules::default()).unwrap_err();
@@ -96,7 +97,23 @@ fn refuses_counts_that_do_not_agree() {
 fn refuses_what_only_a_broker_may_write() {
     let control = build::batch(&[NewRecord::value(b"", 1)], &Spec { control: true, ..Spec::default() });
     assert!(matches!(refusal(control), Error::InvalidRecord(_)));
-    assert!(matches!(refusal(altered(plain(), 21, &8i16.to_be_bytes())), Error::InvalidRecord(_)));
+    let stamped = altered(plain(), 21, &8i16.to_be_bytes());
+    let rules = Rules { append_time: true, ..Rules::default() };
+    assert!(matches!(validate(stamped.clone(), &rules), Err(Error::InvalidTimestamp(_))));
+    assert!(validate(stamped, &Rules::default()).is_ok());
+    assert!(matches!(refusal(altered(plain(), 0, &7i64.to_be_bytes())), Error::InvalidRecord(_)));
+}
+
+#[test]
+fn refuses_times_that_the_topic_does_not_take() {
+    let batch = Bytes::from(plain());
+    let within = |timestamp_min, timestamp_max, append_time| {
+        validate(batch.clone(), &Rules { timestamp_min, timestamp_max, append_time, ..Rules::default() }).map(drop)
+    };
+    assert_eq!(within(10, 20, false), Ok(()));
+    assert!(matches!(within(10, 19, false), Err(Error::InvalidTimestamp(_))));
+    assert!(matches!(within(11, 20, false), Err(Error::InvalidTimestamp(_))));
+    assert_eq!(within(11, 19, true), Ok(()));
 }
 
 #[test]

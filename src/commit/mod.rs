@@ -22,8 +22,10 @@ mod wire;
 pub use lane::{Error, Lanes, Reply, Submission};
 pub use openings::PREDECESSORS_MAX;
 pub use sequencer::{Sequencer, Sequencers};
+#[cfg(test)]
+pub(crate) use slots::decode as decode_slots;
 pub use slots::{SlotError, Slots, answer_slots};
 pub(crate) use wire::decode_outcome;
-#[cfg(test)]
-pub(crate) use wire::with_shard;
 pub use wire::{IN_FLIGHT_MAX, split_shard};
+#[cfg(test)]
+pub(crate) use wire::{encode_outcome, with_shard};

@@ -97,7 +97,7 @@ pub fn answer_slots(shard: &OpenShard, topic: &[u8]) -> Answer {
     Answer::Done(Bytes::from(out))
 }
 
-fn decode(bytes: &[u8]) -> Result<Vec<(i32, Slot)>, Malformed> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(i32, Slot)>, Malformed> {
     let mut r = Reader::new(bytes);
     (0..r.count(2)?).map(|_| Ok((r.int()?, r.int()?))).collect()
 }

@@ -18,7 +18,7 @@
 //! ```
 
 mod frames;
-mod intake;
+pub(crate) mod intake;
 mod metrics;
 mod outbox;
 mod server;

@@ -60,9 +60,10 @@ impl Fetch {
             })
             .collect();
         let looks = wait_for_news(&self.replicas, &wanted, &places, deadline).await;
-        let (found, catches_up) = size(&looks);
-        if found > 0 {
-            wanted.bytes_max = memory.take(found.min(wanted.bytes_max), catches_up).await;
+        let (bytes, catches_up) = size(&wanted, &looks);
+        if bytes > 0 {
+            // Never less than there is, unless that would be too large a part of the memory.
+            wanted.bytes_max = memory.take(bytes, catches_up).await;
         }
         let mut partitions = self.answer(&wanted, &places, looks).await;
         if !memory.settle(partitions.iter().map(|p| p.records.len()).sum()) {
@@ -183,10 +184,12 @@ impl Fetch {
     }
 }
 
-/// How many bytes there are, and whether they are old ones.
-fn size(looks: &[Look]) -> (usize, bool) {
-    let found = || looks.iter().flatten();
-    (found().map(|found| found.bytes).sum(), found().any(|found| found.more))
+/// How many bytes there may be for this reader, and whether they are old ones.
+fn size(wanted: &Wanted, looks: &[Look]) -> (usize, bool) {
+    let found = || wanted.partitions.iter().zip(looks).filter_map(|(want, look)| Some((want, look.as_ref().ok()?)));
+    let whole = |found: &Found| found.pointers.iter().map(|pointer| pointer.len as usize).sum::<usize>();
+    let bytes: usize = found().map(|(want, found)| whole(found).min(want.bytes_max)).sum();
+    (bytes.min(wanted.bytes_max), found().any(|(_, found)| found.more))
 }
 
 /// A partition's watermarks, with no records yet.

@@ -8,7 +8,8 @@
 //!   ListOffsets(latest) is linearizable at every broker; the batch that contains the asked offset comes whole.
 //! - **Never does**: decode records, except to find a timestamp; keep fetch sessions (each answer says "none", which
 //!   clients take as: ask in full).
-//! - **Limits**: the request's own byte limits, at most [`RESPONSE_BYTES_MAX`].
+//! - **Limits**: the request's own byte limits, at most [`RESPONSE_BYTES_MAX`], and what
+//!   [`AnswerMemory`](crate::types::AnswerMemory) gives before the bytes are gathered.
 //!
 //! ```text
 //! locate (topic → shard) ─▶ news (pointers, from replicas) ─▶ read (cache) ─▶ assemble (patch)

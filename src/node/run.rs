@@ -287,6 +287,12 @@ impl Node {
         self.address
     }
 
+    /// Returns when this broker can no longer do its part, and says why. A replica that has stopped takes part in nothing,
+    /// while clients would go on asking it: the process is to end, and to be started again where the reason is gone.
+    pub async fn failed(&self) -> String {
+        self.cluster.node().failed().await
+    }
+
     #[cfg(any(test, feature = "simulation"))]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster

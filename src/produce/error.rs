@@ -7,7 +7,12 @@ use crate::shard::Refusal;
 
 pub(super) fn of_batch(e: &batch::Error) -> ErrorCode {
     match e {
-        batch::Error::InvalidMagic(_) | batch::Error::InvalidRecord(_) => ErrorCode::InvalidRecord,
+        batch::Error::InvalidMagic(0 | 1) | batch::Error::InvalidRecord(_) | batch::Error::Cut => {
+            ErrorCode::InvalidRecord
+        }
+        // No format that ever was: damage.
+        batch::Error::InvalidMagic(_) => ErrorCode::CorruptMessage,
+        batch::Error::InvalidTimestamp(_) => ErrorCode::InvalidTimestamp,
         batch::Error::Corrupt(_) => ErrorCode::CorruptMessage,
         batch::Error::TooLarge { .. } => ErrorCode::MessageTooLarge,
         batch::Error::UnsupportedCodec(_) => ErrorCode::UnsupportedCompressionType,

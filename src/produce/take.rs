@@ -8,18 +8,22 @@ use tokio::time::{Instant, timeout_at};
 use crate::admin::configs::STORAGE_CLASS;
 use crate::admin::is_internal;
 use crate::batch::{Rules, ValidBatch, validate};
-use crate::cluster::Topic;
+use crate::cluster::{Topic, now_ms};
 use crate::commit::{Error, SlotError};
 use crate::produce::respond::{PartitionAnswer, TopicAnswer};
 use crate::produce::{Produce, error};
 use crate::protocol::produce::{ProducePartition, ProduceRequest};
 use crate::protocol::{ErrorCode, TopicRef};
 use crate::shard::Verdict;
-use crate::types::{Memory, Offset, Partition, ShardId, StorageClass};
+use crate::types::{Memory, Offset, Partition, ShardId, StorageClass, Timestamp};
 use crate::upload::Pending;
 
 /// Zstandard came with Produce 7 (KIP-110).
 const ZSTD_VERSION: i16 = 7;
+/// How far a record's time may lie from now (KIP-937), and what is allowed where the topic does not say.
+const AFTER_MAX: &str = "message.timestamp.after.max.ms";
+const AFTER_MAX_MS: i64 = 3_600_000;
+const BEFORE_MAX: &str = "message.timestamp.before.max.ms";
 /// Nothing advances the start of a log until retention does.
 const LOG_START_OFFSET: Offset = 0;
 /// Smallest wait for verdicts: a client that asks for none still wants to know.
@@ -89,7 +93,12 @@ impl Produce {
             return Err(ErrorCode::InvalidTopic);
         }
         let configured = |key: &str| topic.configs.get(key);
+        let milliseconds = |key: &str| configured(key).and_then(|v| v.parse::<i64>().ok());
+        let now = now_ms();
         let rules = Rules {
+            append_time: topic.append_time(),
+            timestamp_max: now.saturating_add(milliseconds(AFTER_MAX).unwrap_or(AFTER_MAX_MS)),
+            timestamp_min: milliseconds(BEFORE_MAX).map_or(Timestamp::MIN, |before| now.saturating_sub(before)),
             message_bytes_max: configured("max.message.bytes")
                 .and_then(|v| v.parse().ok())
                 .unwrap_or(self.message_bytes_max),

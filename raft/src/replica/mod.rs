@@ -57,6 +57,8 @@ pub(crate) struct Parts {
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) applied: watch::Receiver<LogPosition>,
     pub(crate) log_poisoned: watch::Receiver<Option<String>>,
+    /// Why the first replica of the node stopped by itself.
+    pub(crate) failed: watch::Sender<Option<String>>,
 }
 
 impl Replica {
@@ -215,6 +217,11 @@ async fn watch_group(replica: Arc<Replica>, mut log_poisoned: watch::Receiver<Op
     };
     tracing::error!(group = replica.parts.group, %why, "a replica has stopped");
     replica.mark_stopped(&why);
+    replica.parts.failed.send_if_modified(|failed| {
+        let first = failed.is_none();
+        failed.get_or_insert_with(|| format!("group {}: {why}", replica.parts.group));
+        first
+    });
     if let Err(why) = replica.parts.raft.shutdown().await {
         tracing::warn!(group = replica.parts.group, %why, "a group ended badly");
     }

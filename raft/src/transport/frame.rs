@@ -14,7 +14,7 @@ const LENGTH_BYTES_MAX: usize = 5;
 const READ_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tag {
+pub(crate) enum Tag {
     Request = 0,
     Answer = 1,
     /// Instead of an answer: the request was not looked at, the listener has too much in work.
@@ -22,7 +22,7 @@ pub(super) enum Tag {
 }
 
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     pub(super) tag: Tag,
     pub(super) kind: u8,
     pub(super) id: u32,
@@ -30,7 +30,7 @@ pub(super) struct Frame {
 }
 
 /// Everything of a frame but the body.
-pub(super) fn put_head(out: &mut Vec<u8>, tag: Tag, kind: u8, id: u32, body_bytes: usize) {
+pub(crate) fn put_head(out: &mut Vec<u8>, tag: Tag, kind: u8, id: u32, body_bytes: usize) {
     let id_bytes = varint_bytes(id.into());
     codec::put_varint(out, (2 + id_bytes + body_bytes) as u64);
     out.push(tag as u8);
@@ -46,20 +46,20 @@ fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
-pub(super) struct FrameReader<R> {
+pub(crate) struct FrameReader<R> {
     read: R,
     buffer: BytesMut,
     frame_bytes_max: usize,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    pub(super) fn new(read: R, frame_bytes_max: usize) -> Self {
+    pub(crate) fn new(read: R, frame_bytes_max: usize) -> Self {
         FrameReader { read, buffer: BytesMut::new(), frame_bytes_max }
     }
 
     /// The next frame and its length on the wire; `None` when the peer closed between frames. May be dropped and
     /// called again without losing anything.
-    pub(super) async fn next(&mut self) -> io::Result<Option<(Frame, usize)>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<(Frame, usize)>> {
         loop {
             if let Some(frame) = self.parse()? {
                 return Ok(Some(frame));

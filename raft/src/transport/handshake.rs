@@ -19,7 +19,7 @@ const WELCOME: u8 = 0;
 const REFUSED: u8 = 1;
 
 /// Who called.
-pub(super) struct Caller {
+pub(crate) struct Caller {
     pub(super) node: NodeId,
     pub(super) lane: Lane,
     pub(super) bytes_received: usize,
@@ -71,7 +71,7 @@ where
 ///
 /// # Errors
 /// Also when the caller was refused, which it has been told.
-pub(super) async fn answer<S>(stream: &mut S, own: &Identity) -> io::Result<Caller>
+pub(crate) async fn answer<S>(stream: &mut S, own: &Identity) -> io::Result<Caller>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -16,8 +16,8 @@
 //! [`crate::Config`].
 
 mod connection;
-mod frame;
-mod handshake;
+pub(crate) mod frame;
+pub(crate) mod handshake;
 mod listener;
 mod peers;
 mod sender;

@@ -27,7 +27,7 @@ async fn no_reading_beyond_the_memory_budget() {
 
 #[tokio::test]
 async fn a_long_poll_keeps_little_of_the_budget() {
-    let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
+    let limits = Limits { memory_bytes_max: 300_000, ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
     let mut client = running.client().await;
     let mut waiting = Vec::new();

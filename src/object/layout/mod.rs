@@ -75,6 +75,19 @@ fn footer_crc32c(footer: &[u8], version: u32) -> u32 {
     digest.finalize() as u32
 }
 
+/// Makes the trailer of damaged bytes right again, so that the damage reaches what is behind the checksum.
+#[cfg(test)]
+pub(crate) fn mend(object: &mut Vec<u8>) {
+    let Some(at) = object.len().checked_sub(TRAILER_BYTES) else { return };
+    let claimed = u32::from_le_bytes(object[at..at + 4].try_into().expect("four bytes")) as usize;
+    let footer = object[at - claimed.min(at)..at].to_vec();
+    object.truncate(at);
+    object.extend_from_slice(&(footer.len() as u32).to_le_bytes());
+    object.extend_from_slice(&footer_crc32c(&footer, VERSION).to_le_bytes());
+    object.extend_from_slice(&VERSION.to_le_bytes());
+    object.extend_from_slice(&MAGIC);
+}
+
 #[cfg(test)]
 #[path = "layout_test.rs"]
 mod tests;

@@ -1,0 +1,245 @@
+//! Every decoder of bytes from outside, with bytes that nobody meant for it: none panics, none allocates out of
+//! proportion. `DECODER_ROUNDS=100000 cargo test --lib decoders_test -- --nocapture` goes on for longer.
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::*;
+use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+
+use self::fuzz::{Bound, Fuzz};
+use crate::batch::{self, Codec, Rules, build, build::NewRecord, build::Spec, records};
+use crate::cluster::{Registration, RootEntry, RootMachine, RootState};
+use crate::connection::intake::DECODING_EXPANSION;
+use crate::object::{Key, layout, paths};
+use crate::protocol::{self, RequestHeader, produce};
+use crate::shard::{Append, Batch, Entry, Outcome, Part, Sequence, State, Verdict};
+use crate::types::{ObjectId, Producer, StorageClass};
+use crate::{commit, peer};
+
+#[path = "../tests/decoders/mod.rs"]
+mod fuzz;
+
+/// What the connection charges a frame for its decoding: see `connection/intake.rs`.
+const KAFKA: Bound = Bound { base: 4 << 10, factor: DECODING_EXPANSION };
+/// From brokers of the same cluster, and from what they wrote.
+const OURS: Bound = Bound { base: 4 << 10, factor: 64 };
+/// Serde reserves up to 1 MiB for each sequence on the word of its claim.
+const SERDE: Bound = Bound { base: 4 << 20, factor: 64 };
+const INFLATED_BYTES_MAX: usize = 64 << 10;
+
+fn as_is(_: &mut Vec<u8>) {}
+
+fn name() -> TopicName {
+    TopicName(StrBytes::from_static_str("topic"))
+}
+
+/// The request as each version can carry it; where a version lacks a field that is set, the empty request.
+fn seeds<T: Encodable + Default>(versions: std::ops::RangeInclusive<i16>, full: &T) -> Vec<(i16, Vec<Vec<u8>>)> {
+    let encoded = |request: &T, version| {
+        let mut out = BytesMut::new();
+        request.encode(&mut out, version).ok().map(|()| out.to_vec())
+    };
+    let of = |version| [encoded(full, version), encoded(&T::default(), version), Some(Vec::new())];
+    versions.map(|version| (version, of(version).into_iter().flatten().collect())).collect()
+}
+
+fn api<T: Encodable + Decodable + Default>(fuzz: &mut Fuzz, key: ApiKey, full: &T) {
+    let api = protocol::find(key as i16).unwrap();
+    for (version, seeds) in seeds(api.min..=api.max, full) {
+        fuzz.run(&format!("{key:?} {version}"), &seeds, KAFKA, as_is, |bytes| {
+            let _ = protocol::decode::<T>(version, bytes);
+        });
+    }
+}
+
+#[test]
+fn kafka_requests_are_decoded_within_what_they_are_charged() {
+    let mut fuzz = Fuzz::new(1);
+    let forgotten = ForgottenTopic::default().with_topic(name()).with_partitions(vec![1, 2, 3]);
+    let topic = FetchTopic::default().with_topic(name()).with_partitions(vec![FetchPartition::default(); 2]);
+    let fetch = FetchRequest::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::Fetch, &fetch.clone().with_forgotten_topics_data(vec![forgotten]));
+    let topic = ListOffsetsTopic::default().with_name(name()).with_partitions(vec![ListOffsetsPartition::default(); 2]);
+    api(&mut fuzz, ApiKey::ListOffsets, &ListOffsetsRequest::default().with_topics(vec![topic]));
+    let topics = vec![MetadataRequestTopic::default().with_name(Some(name())); 2];
+    api(&mut fuzz, ApiKey::Metadata, &MetadataRequest::default().with_topics(Some(topics)));
+    api(&mut fuzz, ApiKey::ApiVersions, &ApiVersionsRequest::default());
+    let assignment = CreatableReplicaAssignment::default().with_broker_ids(vec![BrokerId(1), BrokerId(2)]);
+    let config = CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms"));
+    let topic = CreatableTopic::default().with_name(name()).with_assignments(vec![assignment]);
+    let topic = topic.with_configs(vec![config]);
+    api(&mut fuzz, ApiKey::CreateTopics, &CreateTopicsRequest::default().with_topics(vec![topic]));
+    api(&mut fuzz, ApiKey::DeleteTopics, &DeleteTopicsRequest::default().with_topic_names(vec![name()]));
+    let state = DeleteTopicState::default().with_name(Some(name()));
+    api(&mut fuzz, ApiKey::DeleteTopics, &DeleteTopicsRequest::default().with_topics(vec![state]));
+    api(&mut fuzz, ApiKey::InitProducerId, &InitProducerIdRequest::default());
+    let partitions = vec![OffsetForLeaderPartition::default(); 2];
+    let topic = OffsetForLeaderTopic::default().with_topic(name()).with_partitions(partitions);
+    let request = OffsetForLeaderEpochRequest::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::OffsetForLeaderEpoch, &request);
+    let keys = Some(vec![StrBytes::from_static_str("a"), StrBytes::from_static_str("b")]);
+    let resource = DescribeConfigsResource::default().with_configuration_keys(keys);
+    api(&mut fuzz, ApiKey::DescribeConfigs, &DescribeConfigsRequest::default().with_resources(vec![resource]));
+    let topic = CreatePartitionsTopic::default().with_name(name()).with_count(3);
+    api(&mut fuzz, ApiKey::CreatePartitions, &CreatePartitionsRequest::default().with_topics(vec![topic]));
+    api(&mut fuzz, ApiKey::DescribeCluster, &DescribeClusterRequest::default());
+    fuzz.finish("Kafka requests");
+}
+
+#[test]
+fn produce_and_headers_are_decoded_within_what_they_are_charged() {
+    let mut fuzz = Fuzz::new(2);
+    let records = build::batch(&[NewRecord::value(b"value", 1)], &Spec::default());
+    let partition = PartitionProduceData::default().with_records(Some(records));
+    let topic = TopicProduceData::default().with_name(name()).with_partition_data(vec![partition; 2]);
+    let request = ProduceRequest::default().with_acks(-1).with_topic_data(vec![topic]);
+    for (version, seeds) in seeds(3..=13, &request) {
+        // Its decoder shares the frame, and the connection charges the frame alone; what it makes of many empty
+        // topics is limited by their number.
+        fuzz.run(&format!("Produce {version}"), &seeds, KAFKA, as_is, |bytes| {
+            let _ = produce::decode(version, bytes, &produce::Limits::default());
+        });
+    }
+    for api in protocol::APIS {
+        let header = kafka_protocol::messages::RequestHeader::default()
+            .with_request_api_key(api.key as i16)
+            .with_client_id(Some(StrBytes::from_static_str("client")));
+        for version in [api.min, api.max] {
+            let mut seed = BytesMut::new();
+            header.encode(&mut seed, api.key.request_header_version(version)).unwrap();
+            fuzz.run(&format!("header of {:?} {version}", api.key), &[seed.to_vec()], KAFKA, as_is, |bytes| {
+                let _ = RequestHeader::parse(api.key, version, bytes);
+            });
+        }
+    }
+    fuzz.finish("Produce and headers");
+}
+
+#[test]
+fn record_batches_are_read_within_their_cap() {
+    let mut fuzz = Fuzz::new(3);
+    let value = vec![b'v'; 3_000];
+    let records = [NewRecord::new(b"key", &value, 1_000), NewRecord::value(b"", -1), NewRecord::new(b"k", b"v", 9)];
+    // Inflating takes up to the cap twice (a buffer that grows), and the codecs' own tables.
+    let bound = Bound { base: 4 * INFLATED_BYTES_MAX + (256 << 10), factor: 8 };
+    let rules = Rules { keys_required: true, inflated_bytes_max: INFLATED_BYTES_MAX, ..Rules::default() };
+    for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        let seed = build::batch(&records, &Spec { codec, ..Spec::default() }).to_vec();
+        let mend = |bytes: &mut Vec<u8>| {
+            if bytes.len() >= batch::HEADER_BYTES {
+                let length = (bytes.len() - 12) as i32;
+                bytes[8..12].copy_from_slice(&length.to_be_bytes());
+                bytes[16] = 2;
+                build::seal(bytes);
+            }
+        };
+        fuzz.run(&format!("batch {codec:?}"), &[seed], bound, mend, |bytes| {
+            let _ = batch::validate(bytes.clone(), &rules);
+            if let Ok(records) = records::iter(&bytes, INFLATED_BYTES_MAX) {
+                records.for_each(drop);
+            }
+            let _ = records::find_timestamp(&bytes, i64::MAX, i64::MAX, INFLATED_BYTES_MAX);
+            let _ = records::max_timestamp(&bytes, i64::MAX, INFLATED_BYTES_MAX);
+            let _ = batch::patch::for_reader(&bytes, 1, 1, Some(1), &mut batch::Segments::new());
+        });
+    }
+    fuzz.finish("record batches");
+}
+
+fn append() -> Append {
+    let sequence = Some(Sequence { producer: Producer { id: 7, epoch: 1 }, base: 3 });
+    let batch = |span| Batch { len: 100, span, max_timestamp: 1_700_000_000_000, sequence };
+    let part = |slot| Part { slot, start: 0, batches: vec![batch(1), batch(2), Batch { sequence: None, ..batch(3) }] };
+    let object = ObjectId { broker: 1, epoch: 2, sequence: 9, attempt: 1, class: StorageClass::Regional };
+    Append { object, previous: 8, parts: vec![part(0), Part { start: 300, ..part(4) }] }
+}
+
+#[test]
+fn what_brokers_say_and_store_is_decoded_in_proportion() {
+    let mut fuzz = Fuzz::new(4);
+    let registration = Registration {
+        broker: 1,
+        node: 1,
+        zone: "az1".into(),
+        host: "localhost".into(),
+        port: 9092,
+        internal: "localhost:9192".into(),
+    };
+    let entries = [Entry::Append { append_time: 5, append: append() }, Entry::ExpireProducers { before: 1 }];
+    fuzz.run("shard entry", &entries.map(|entry| entry.encode().to_vec()), OURS, as_is, |bytes| {
+        let _ = Entry::decode(&bytes);
+    });
+    fuzz.run("append", &[append().encode().to_vec()], OURS, as_is, |bytes| {
+        let _ = commit::split_shard(bytes.clone());
+        let _ = Append::decode(&bytes);
+    });
+    let taken = Outcome::Taken(vec![Verdict::Appended { base: 9, append_time: Some(3) }, Verdict::Held]);
+    fuzz.run("outcome", &[commit::encode_outcome(&taken).to_vec()], OURS, as_is, |bytes| {
+        let _ = commit::decode_outcome(&bytes);
+    });
+    fuzz.run("slots", &[vec![2, 0, 5, 1, 6]], OURS, as_is, |bytes| {
+        let _ = commit::decode_slots(&bytes);
+    });
+    let answers = [peer::Answer::NotLeader { leader: Some(3) }, peer::Answer::Refused("why".into())];
+    fuzz.run("peer answer", &answers.map(|answer| answer.encode().to_vec()), OURS, as_is, |bytes| {
+        let _ = peer::Answer::decode(bytes);
+    });
+    let entries = [
+        RootEntry::RegisterBroker(registration.clone()),
+        RootEntry::CreateShard { replication_factor: 3, voters: vec![1, 2, 3], preferred: 1 },
+    ];
+    fuzz.run("root entry", &entries.map(|entry| entry.encode().to_vec()), SERDE, as_is, |bytes| {
+        let _ = RootEntry::decode(&bytes);
+    });
+    fuzz.run("shard snapshot", &[State::default().to_snapshot().to_vec()], SERDE, as_is, |bytes| {
+        let _ = State::from_snapshot(&bytes);
+    });
+    let root = [&[1u8][..], &rmp_serde::to_vec(&RootState::default()).unwrap()].concat();
+    assert!(RootMachine::decode(&root).is_ok());
+    fuzz.run("root snapshot", &[root], SERDE, as_is, |bytes| {
+        let _ = RootMachine::decode(&bytes);
+    });
+    fuzz.finish("what brokers say and store");
+}
+
+#[test]
+fn what_is_in_the_store_is_decoded_in_proportion() {
+    let mut fuzz = Fuzz::new(5);
+    let partition = |index| crate::types::Partition { topic: crate::types::TopicId::from_bytes([3; 16]), index };
+    let mut builder = layout::Builder::new();
+    for index in 0..5 {
+        let contents = layout::Contents {
+            shard: 1,
+            partition: partition(index),
+            slices: vec![Bytes::from_static(b"some records")],
+            batch_count: 1,
+            record_count: 1,
+            min_timestamp: 1,
+            max_timestamp: 2,
+        };
+        builder.push(contents).unwrap();
+    }
+    let object = builder.finish().0.to_vec();
+    assert!(layout::Footer::read(&object, object.len() as u64).is_ok());
+    fuzz.run("object footer", &[object], OURS, layout::mend, |bytes| {
+        let _ = layout::Footer::read(&bytes, bytes.len() as u64);
+        let _ = layout::Footer::read(&bytes, u64::MAX);
+    });
+    let keys = [b"c-1/wal/0a/1-2/3.1".to_vec(), b"c-1/snap/7/9-ffff".to_vec()];
+    fuzz.run("key", &keys, OURS, as_is, |bytes| {
+        if let Ok(key) = std::str::from_utf8(&bytes).map_err(drop).and_then(|text| Key::parse(text).map_err(drop)) {
+            let _ = paths::parse(&key);
+        }
+    });
+    fuzz.finish("what is in the store");
+}
