@@ -118,8 +118,10 @@ impl Keeper {
             let stopping = *self.stop.borrow_and_update();
             if now.ready && !stopping {
                 tracing::debug!(shard = self.shard.id, term = now.term, "coordinates its groups");
-                Reign::begin(&self, now.term).run(&mut self.stop, &mut leadership, &mut requests).await;
-                continue;
+                match Reign::begin(&self, now.term).run(&mut self.stop, &mut leadership, &mut requests).await {
+                    true => continue,
+                    false => return,
+                }
             }
             tokio::select! {
                 changed = leadership.changed() => if changed.is_err() { return },
