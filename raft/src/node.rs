@@ -165,7 +165,7 @@ impl Node {
         }
         let erased = Arc::new(Typed(machine.clone()));
         let state = lock(&self.inner.unopened).get(&id).cloned().unwrap_or_default();
-        let log = GroupLog::new(id, self.inner.log.clone(), state);
+        let log = GroupLog::new(id, self.inner.log.clone(), state).telling(erased.clone());
         match self.open_erased(id, log, erased).await {
             Ok(replica) => {
                 lock(&self.inner.unopened).remove(&id);
@@ -269,6 +269,25 @@ impl Node {
     /// # Errors
     /// See [`CallError`].
     pub async fn call(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
+        self.call_on(Lane::Application, to, kind, body, within).await
+    }
+
+    /// As [`Node::call`], over a connection of its own: for answers so large that others would wait behind them.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call_bulk(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
+        self.call_on(Lane::Bulk, to, kind, body, within).await
+    }
+
+    async fn call_on(
+        &self,
+        lane: Lane,
+        to: NodeId,
+        kind: u8,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<Bytes, CallError> {
         let inner = &self.inner;
         if kind >= crate::transport::FIRST_RAFT_KIND || body.len() > inner.config.body_bytes_max {
             return Err(CallError::Unreachable("kind or length of the request is not allowed".into()));
@@ -282,7 +301,7 @@ impl Node {
             };
         }
         let deadline = tokio::time::Instant::now() + within;
-        let connecting = inner.peers.connection(to, Lane::Application);
+        let connecting = inner.peers.connection(to, lane);
         let connection =
             timeout(within, connecting).await.map_err(|_| CallError::Unreachable("no connection in time".into()))??;
         let mut request = connection.request(kind, body, false)?;

@@ -51,6 +51,7 @@ pub use metadata::metadata;
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;
 use crate::index::Shards;
+use crate::types::StorageClass;
 use crate::zone::{self, Zones};
 
 /// Partitions that one topic may have, and that one request may create.
@@ -73,8 +74,10 @@ pub struct Settings {
     /// What topics inherit from this broker.
     pub topic_defaults: Defaults,
     pub zones: Zones,
-    /// URL of the object store, which never holds credentials.
+    /// URLs of the object store, which never hold credentials.
     pub store: String,
+    /// What topics may be: of the stores that this broker has.
+    pub classes: Vec<StorageClass>,
 }
 
 impl From<&Config> for Settings {
@@ -84,9 +87,10 @@ impl From<&Config> for Settings {
             num_partitions: config.num_partitions,
             default_replication_factor: config.default_replication_factor,
             offsets_topic_partitions: config.offsets_topic_partitions,
-            topic_defaults: Defaults::new(config.message_max_bytes),
+            topic_defaults: Defaults::new(config.message_max_bytes, config.store.default_class()),
             zones: Zones { cidrs: config.zone_cidrs.clone(), aliases: Default::default() },
             store: config.store.to_string(),
+            classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
         }
     }
 }

@@ -6,7 +6,7 @@ use milepost_raft::NodeId;
 
 use crate::admin::{Defaults, Settings};
 use crate::cluster::{NewTopic, Registration, RootAnswer, RootEntry, RootState};
-use crate::types::TopicId;
+use crate::types::{StorageClass, TopicId};
 use crate::zone::Zones;
 
 pub fn topic_id(byte: u8) -> TopicId {
@@ -63,5 +63,6 @@ pub fn settings() -> Settings {
         topic_defaults: Defaults::default(),
         zones: Zones::default(),
         store: "memory://".into(),
+        classes: vec![StorageClass::Regional],
     }
 }

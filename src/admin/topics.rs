@@ -1,5 +1,6 @@
 //! What the APIs that change topics share: a plan is checked here, decided by the root, and waited for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
+use crate::admin::configs::STORAGE_CLASS;
 use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, is_internal, names};
 use crate::cluster::{NewTopic, RootAnswer, RootEntry, RootRefusal, RootState, Topic};
 use crate::types::TopicId;
@@ -52,7 +54,6 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
         let why = "replicas cannot be assigned by hand: leave the assignments empty and say how many are wanted";
         return Err(Error::InvalidRequest(why.into()));
     }
-    let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
     Ok(NewTopic {
         id: Uuid::new_v4().into(),
         name: asked.name.to_string(),
@@ -61,8 +62,19 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
             asked => partitions(settings, asked)?,
         },
         replication_factor: replication_factor(view, settings, asked.replication_factor)?,
-        configs: configs::validate(configs)?,
+        configs: configs(settings, asked)?,
     })
+}
+
+fn configs(settings: &Settings, asked: &CreatableTopic) -> Result<BTreeMap<String, String>, Error> {
+    let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
+    let configs = configs::validate(configs)?;
+    match configs.get(STORAGE_CLASS) {
+        Some(class) if settings.classes.iter().all(|has| has.name() != class) => {
+            Err(Error::InvalidConfig(format!("{STORAGE_CLASS}: this cluster has no {class} store")))
+        }
+        _ => Ok(configs),
+    }
 }
 
 fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {

@@ -17,15 +17,17 @@ use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
 use crate::door::net::TcpListener;
-use crate::fetch::Fetch;
+use crate::fetch::{Fetch, prefetch};
 use crate::group::{self, Coordinators, Groups};
-use crate::index::{OpenShard, Shards};
+use crate::index::{OpenShard, Replica, Shards};
 use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
-use crate::object::{self, Paths, Store};
+use crate::object::zonal::{Repair, Share};
+use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
+use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,9 +35,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 const PUT_TIMEOUT: Duration = Duration::from_secs(15);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 const _: () = assert!(PUT_TIMEOUT.as_secs() + COMMIT_TIMEOUT.as_secs() <= commit::PREDECESSORS_MAX.as_secs());
+/// Answers may take this part of the requests' memory, beside it.
+const ANSWERS_SHARE: usize = 4;
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
+
+/// Entries that are looked into for what readers here will want; more are left to the readers.
+const INCOMING_QUEUE: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -47,6 +54,8 @@ pub enum Error {
     Seat(#[from] SeatError),
     #[error("raft: {0}")]
     Raft(#[from] raft::Error),
+    #[error(transparent)]
+    Cache(#[from] cache::OpenError),
     #[error("{what} {address}: {source}")]
     Listen { what: &'static str, address: String, source: std::io::Error },
 }
@@ -63,6 +72,8 @@ pub struct Node {
     uploading: JoinHandle<()>,
     background: Vec<JoinHandle<()>>,
     console: Option<JoinHandle<()>>,
+    #[cfg(test)]
+    cache_metrics: cache::Metrics,
 }
 
 impl Node {
@@ -71,7 +82,7 @@ impl Node {
     /// # Errors
     /// Something in the configuration, the directory or the bucket is wrong, and says what.
     pub async fn start(config: Config) -> Result<Node, Error> {
-        let store = object::open(config.store.as_str()).await?;
+        let store = object::open_all(&config.store, config.zone.as_deref()).await?;
         Self::start_on(store, config).await
     }
 
@@ -95,6 +106,9 @@ impl Node {
         };
         let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
+        let repair = store
+            .classes()
+            .map(|classes| Repair::new(classes.clone(), paths.clone(), marker, config.store_compare_every));
 
         let peers = Arc::new(Peers::default());
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
@@ -121,7 +135,10 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Self::furnish(config, cluster, peers, store, paths, clients, address).await
+        let repairing = repair.map(|repair| tokio::spawn(repair.run(share_of(cluster.clone()))));
+        let mut node = Self::furnish(config, cluster, peers, store, paths, clients, address).await?;
+        node.background.extend(repairing);
+        Ok(node)
     }
 
     /// Builds the rooms from the object store up to the sockets.
@@ -146,16 +163,31 @@ impl Node {
                 coordinators.open(shard);
             }
         };
-        let background = vec![
+        let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
+        let replica = move || Replica::telling(incoming.clone());
+        let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
-            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
+            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened)),
         ];
 
-        let settings = cache::Settings { capacity_bytes: config.cache_bytes, ..cache::Settings::default() };
-        let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
+        let hedging = hedge::Settings::percent(config.hedge_percent);
+        let settings = cache::Settings {
+            capacity_bytes: config.cache_bytes,
+            disk: config.cache_disk.clone().map(|disk| cache::Disk { dir: disk.dir, capacity_bytes: disk.bytes }),
+            hedging,
+            ..cache::Settings::default()
+        };
+        let zone = Arc::new(cache::Zone::new(cluster.clone()));
+        let cache = Arc::new(Cache::open(store.clone(), paths.clone(), zone, settings).await?);
+        peers.share(cache.clone());
+        #[cfg(test)]
+        let cache_metrics = cache.metrics().clone();
+        background.push(tokio::spawn(prefetch(cache.clone(), entries)));
         let poison = Arc::new(Poison::default());
+        let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());
         let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
+        let zonal = store.classes().map(|classes| classes.zonal().metrics().clone());
         let uploader = Uploader {
             settings: upload::Settings {
                 broker: config.broker_id,
@@ -165,6 +197,7 @@ impl Node {
             },
             store,
             paths,
+            hedger: put_hedger.clone(),
             cache: cache.clone(),
             lanes: lanes.clone(),
             poison: poison.clone(),
@@ -177,13 +210,15 @@ impl Node {
             puts_burst: config.puts_burst.into(),
             object_bytes: config.object_bytes,
         };
+        let classes = StorageClass::ALL.into_iter().filter(|class| config.store.has(*class));
         let produce = Arc::new(Produce {
             cluster: cluster.clone(),
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
-            ingest: Ingest::start(ingest_settings, sealed),
+            ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
             message_bytes_max: config.message_max_bytes,
+            class_default: config.store.default_class(),
         });
         let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
         let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
@@ -191,6 +226,7 @@ impl Node {
         let limits = Limits {
             request_bytes_max: config.request_bytes_max,
             memory_bytes_max: config.memory_bytes_max,
+            answer_bytes_max: config.memory_bytes_max / ANSWERS_SHARE,
             connections_max: config.connections_max,
             idle_max: config.connections_max_idle,
             ..Limits::default()
@@ -206,7 +242,9 @@ impl Node {
                     cluster: cluster.clone(),
                     shards: shards.clone(),
                     cache,
+                    zonal,
                     uploads,
+                    put_hedges: put_hedger.counts,
                     server: server.clone(),
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
@@ -229,6 +267,8 @@ impl Node {
             uploading,
             background,
             console,
+            #[cfg(test)]
+            cache_metrics,
         })
     }
 
@@ -246,6 +286,11 @@ impl Node {
     #[cfg(feature = "simulation")]
     pub fn shards(&self) -> &Arc<Shards> {
         &self.shards
+    }
+
+    #[cfg(test)]
+    pub fn cache_metrics(&self) -> &cache::Metrics {
+        &self.cache_metrics
     }
 
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
@@ -273,6 +318,19 @@ impl Node {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
             let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
+        }
+    }
+}
+
+/// What the live brokers agree on without a word: each takes every so-many-th.
+fn share_of(cluster: Cluster) -> impl Fn() -> Share + Send + Sync {
+    move || {
+        let view = cluster.view();
+        let alive: Vec<_> = view.brokers().filter(|b| b.alive).map(|b| b.id).collect();
+        match alive.iter().position(|id| *id == cluster.broker_id()) {
+            Some(index) => Share { index, count: alive.len() },
+            // Nobody counts on a broker that is not seen.
+            None => Share { index: 0, count: 0 },
         }
     }
 }

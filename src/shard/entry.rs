@@ -220,12 +220,12 @@ const SAME_PRODUCER: u8 = 4;
 impl Append {
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(24 + self.parts.len() * 24);
-        let object = &self.object;
-        varint::put(&mut out, object.broker as u64);
-        varint::put(&mut out, object.epoch);
-        varint::put(&mut out, object.sequence);
-        varint::put(&mut out, object.attempt.into());
-        varint::put(&mut out, object.sequence - self.previous);
+        let (broker, epoch, sequence, attempt) = self.object.packed();
+        varint::put(&mut out, broker as u64);
+        varint::put(&mut out, epoch);
+        varint::put(&mut out, sequence);
+        varint::put(&mut out, attempt.into());
+        varint::put(&mut out, sequence - self.previous);
         // Timestamps cluster: each is written as its distance from the one before.
         let mut timestamp = 0;
         let (mut slot, mut end, mut producer) = (0, 0, None);
@@ -253,7 +253,7 @@ impl Append {
     }
 
     fn read(r: &mut Reader) -> Result<Append, Malformed> {
-        let object = ObjectId { broker: r.int()?, epoch: r.u64()?, sequence: r.u64()?, attempt: r.int()? };
+        let object = ObjectId::unpacked((r.int()?, r.u64()?, r.u64()?, r.int()?));
         let previous = object.sequence.checked_sub(r.u64()?).ok_or(Malformed)?;
         let mut timestamp = 0;
         let (mut slot, mut end, mut producer) = (0i64, 0u64, None);

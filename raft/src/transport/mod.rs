@@ -65,14 +65,15 @@ pub fn raft_kind_name(kind: u8) -> Option<&'static str> {
     })
 }
 
-/// Connections to a peer, by priority: bulk never delays Raft.
+/// Connections to a peer, by priority: large frames delay neither the application's small ones nor Raft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Raft = 0,
     Application = 1,
+    Bulk = 2,
 }
 
-pub(crate) const LANES: usize = 2;
+pub(crate) const LANES: usize = 3;
 
 /// The bounds a connection works under.
 #[derive(Clone, Copy, Debug)]
