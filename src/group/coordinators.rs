@@ -24,7 +24,7 @@ pub struct Coordinators {
 }
 
 pub(super) enum Request {
-    Ask { partition: Partition, group: String, ask: Ask, answer: oneshot::Sender<Reply> },
+    Ask { partition: Partition, group: String, ask: Box<Ask>, answer: oneshot::Sender<Reply> },
     List { answer: oneshot::Sender<Result<Vec<Listed>, ErrorCode>> },
 }
 
@@ -64,7 +64,7 @@ impl Coordinators {
 
     pub(super) async fn ask(&self, shard: ShardId, partition: Partition, group: &str, ask: Ask) -> Reply {
         let (answer, reply) = oneshot::channel();
-        let request = Request::Ask { partition, group: group.to_owned(), ask, answer };
+        let request = Request::Ask { partition, group: group.to_owned(), ask: Box::new(ask), answer };
         match self.send(shard, request).await {
             true => reply.await.unwrap_or(Reply::Failed(ErrorCode::NotCoordinator)),
             false => Reply::Failed(ErrorCode::NotCoordinator),

@@ -131,7 +131,7 @@ impl Reign {
         };
         self.waiter_next += 1;
         self.waiting.insert(self.waiter_next, answer);
-        self.groups.ask(Instant::now(), slot, &id, applied.as_deref(), ask, self.waiter_next);
+        self.groups.ask(Instant::now(), slot, &id, applied.as_deref(), *ask, self.waiter_next);
     }
 
     fn obey(&mut self) {
@@ -139,7 +139,9 @@ impl Reign {
             match command {
                 Command::Answer(waiter, reply) => {
                     // Whoever asked may have gone.
-                    self.waiting.remove(&waiter).map(|answer| answer.send(reply));
+                    if let Some(answer) = self.waiting.remove(&waiter) {
+                        let _ = answer.send(reply);
+                    }
                 }
                 Command::Propose { slot, group, change, then } => self.propose(slot, group, change, then),
             }
