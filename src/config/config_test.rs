@@ -85,6 +85,12 @@ fn every_setting_has_one_name_in_all_sources() {
         ("num_partitions", "4", "4"),
         ("default_replication_factor", "2", "2"),
         ("auto_create_topics", "false", "false"),
+        ("group_initial_rebalance_delay", "0s", "\"0s\""),
+        ("group_min_session_timeout", "1s", "\"1s\""),
+        ("group_max_session_timeout", "1h", "\"1h\""),
+        ("group_max_size", "50", "50"),
+        ("offsets_retention", "2days", "\"2days\""),
+        ("offsets_topic_partitions", "10", "10"),
         ("message_max_bytes", "2000", "2000"),
         ("request_bytes_max", "10MiB", "\"10MiB\""),
         ("connections_max", "9", "9"),
@@ -113,6 +119,18 @@ fn every_setting_has_one_name_in_all_sources() {
     let serve = command.find_subcommand("serve").unwrap();
     let known = serve.get_arguments().filter(|argument| argument.get_id() != "config");
     assert_eq!(known.count(), values.len(), "a setting is missing from this test");
+}
+
+#[test]
+fn sessions_and_groups_have_sensible_bounds() {
+    for flags in [
+        &["--group-min-session-timeout=1h"][..],
+        &["--group-max-size=0"],
+        &["--offsets-topic-partitions=0"],
+        &["--offsets-topic-partitions=1001"],
+    ] {
+        assert!(matches!(load(flags, &[], None), Err(Error::Invalid { .. })), "{flags:?}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub struct Coordinators {
 }
 
 pub(super) enum Request {
-    Ask { partition: Partition, group: String, ask: Ask, answer: oneshot::Sender<Reply> },
+    Ask { partition: Partition, group: String, ask: Box<Ask>, answer: oneshot::Sender<Reply> },
     List { answer: oneshot::Sender<Result<Vec<Listed>, ErrorCode>> },
 }
 
@@ -64,7 +64,7 @@ impl Coordinators {
 
     pub(super) async fn ask(&self, shard: ShardId, partition: Partition, group: &str, ask: Ask) -> Reply {
         let (answer, reply) = oneshot::channel();
-        let request = Request::Ask { partition, group: group.to_owned(), ask, answer };
+        let request = Request::Ask { partition, group: group.to_owned(), ask: Box::new(ask), answer };
         match self.send(shard, request).await {
             true => reply.await.unwrap_or(Reply::Failed(ErrorCode::NotCoordinator)),
             false => Reply::Failed(ErrorCode::NotCoordinator),
@@ -118,8 +118,10 @@ impl Keeper {
             let stopping = *self.stop.borrow_and_update();
             if now.ready && !stopping {
                 tracing::debug!(shard = self.shard.id, term = now.term, "coordinates its groups");
-                Reign::begin(&self, now.term).run(&mut self.stop, &mut leadership, &mut requests).await;
-                continue;
+                match Reign::begin(&self, now.term).run(&mut self.stop, &mut leadership, &mut requests).await {
+                    true => continue,
+                    false => return,
+                }
             }
             tokio::select! {
                 changed = leadership.changed() => if changed.is_err() { return },

@@ -69,15 +69,15 @@ impl Reign {
         }
     }
 
-    /// Until it ends: then those who still wait are sent elsewhere.
+    /// Until it ends: then those who still wait are sent elsewhere. False when nobody will ask again.
     pub async fn run(
         mut self,
         stop: &mut watch::Receiver<bool>,
         leadership: &mut watch::Receiver<Leadership>,
         requests: &mut mpsc::Receiver<Request>,
-    ) {
+    ) -> bool {
         let mut sweep_at = self.began + SWEEP_INTERVAL;
-        loop {
+        let goes_on = loop {
             self.obey();
             let late_at = self.groups.deadline().map_or(sweep_at, |at| sweep_at.min(at));
             let open = self.proposals.len() < PROPOSALS_MAX;
@@ -85,16 +85,16 @@ impl Reign {
                 changed = leadership.changed() => {
                     let now = *leadership.borrow();
                     if changed.is_err() || now.term != self.term || !now.ready {
-                        break;
+                        break changed.is_ok();
                     }
                 }
-                _ = stop.changed() => break,
+                changed = stop.changed() => break changed.is_ok(),
                 Some((id, then, decided)) = self.proposals.next() => {
                     self.groups.decided(Instant::now(), &id, then, decided);
                 }
                 request = requests.recv(), if open => match request {
                     Some(request) => self.take(request),
-                    None => break,
+                    None => break false,
                 },
                 () = sleep_until(late_at) => {
                     let now = Instant::now();
@@ -105,10 +105,11 @@ impl Reign {
                     }
                 }
             }
-        }
+        };
         for (_, answer) in self.waiting.drain() {
             let _ = answer.send(Reply::Failed(ErrorCode::NotCoordinator));
         }
+        goes_on
     }
 
     fn take(&mut self, request: Request) {
@@ -130,7 +131,7 @@ impl Reign {
         };
         self.waiter_next += 1;
         self.waiting.insert(self.waiter_next, answer);
-        self.groups.ask(Instant::now(), slot, &id, applied.as_deref(), ask, self.waiter_next);
+        self.groups.ask(Instant::now(), slot, &id, applied.as_deref(), *ask, self.waiter_next);
     }
 
     fn obey(&mut self) {
@@ -138,7 +139,9 @@ impl Reign {
             match command {
                 Command::Answer(waiter, reply) => {
                     // Whoever asked may have gone.
-                    self.waiting.remove(&waiter).map(|answer| answer.send(reply));
+                    if let Some(answer) = self.waiting.remove(&waiter) {
+                        let _ = answer.send(reply);
+                    }
                 }
                 Command::Propose { slot, group, change, then } => self.propose(slot, group, change, then),
             }

@@ -20,8 +20,12 @@ pub struct Replaced {
 
 impl Turn<'_> {
     pub fn join(&mut self, group: &mut Live, join: Join, waiter: Waiter) {
+        let bytes = join.protocols.iter().map(|(_, metadata)| metadata.len()).sum::<usize>();
+        if group.metadata_bytes() + bytes > self.settings.metadata_bytes_max {
+            return self.refuse(waiter, ErrorCode::GroupMaxSizeReached, &join.member);
+        }
         if !self.accepts(group, &join) {
-            group.remove(&join.member);
+            self.remove(group, &join.member);
             return self.refuse(waiter, ErrorCode::GroupMaxSizeReached, "");
         }
         if !group.supports(&join.protocol_type, &join.protocols) {
@@ -46,10 +50,6 @@ impl Turn<'_> {
     /// There is room for one more.
     fn accepts(&self, group: &Live, join: &Join) -> bool {
         let known = group.members.get(&join.member);
-        let bytes = join.protocols.iter().map(|(_, metadata)| metadata.len()).sum::<usize>();
-        if group.metadata_bytes() + bytes > self.settings.metadata_bytes_max {
-            return false;
-        }
         // Whoever has an id already is one of those who are waited for.
         let promised = if join.member.is_empty() { group.pending.len() } else { 0 };
         match group.state {

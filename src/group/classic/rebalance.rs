@@ -140,7 +140,7 @@ impl Turn<'_> {
     }
 
     /// Whoever waits for the member's join is told, and tries again if it is still there.
-    fn remove(&mut self, group: &mut Live, id: &str) {
+    pub fn remove(&mut self, group: &mut Live, id: &str) {
         let Some(member) = group.remove(id) else { return };
         member.joining.into_iter().for_each(|waiter| self.refuse(waiter, ErrorCode::UnknownMemberId, ""));
         member.syncing.into_iter().for_each(|waiter| self.fail(waiter, ErrorCode::UnknownMemberId));

@@ -1,6 +1,6 @@
 //! The stock clients as every part of this program makes them.
 //!
-//! Consumers never join a group: they assign partitions with explicit offsets. librdkafka wants a
+//! Consumers assign partitions with explicit offsets, except in the cases of groups. librdkafka wants a
 //! group.id for `assign` all the same, and commits are switched off.
 
 use std::time::{Duration, Instant};

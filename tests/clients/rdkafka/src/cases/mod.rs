@@ -1,5 +1,6 @@
 //! The cases. A name is a claim about the broker.
 
+mod groups;
 mod offsets;
 mod produce;
 mod topics;
@@ -8,5 +9,5 @@ mod write;
 use crate::suite::Run;
 
 pub fn all() -> impl Iterator<Item = (&'static str, Run)> {
-    topics::CASES.iter().chain(produce::CASES).chain(offsets::CASES).copied()
+    topics::CASES.iter().chain(produce::CASES).chain(offsets::CASES).chain(groups::CASES).copied()
 }
