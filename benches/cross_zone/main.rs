@@ -25,6 +25,7 @@
 //!
 //! Another system is another file beside `kafka.rs` and a line in `suite.rs`.
 
+mod aims;
 mod chart;
 mod ground;
 mod kafka;
@@ -152,6 +153,7 @@ async fn run(options: &Options) -> Result<()> {
     if let Some(path) = &options.chart {
         std::fs::write(path, &chart).with_context(|| path.display().to_string())?;
     }
+    println!("{}", aims::told(&rows));
     println!("{} after {:.0} s", folder.join("report.json").display(), started.elapsed().as_secs_f64());
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::system::{BytesByKind, System};
 /// Of TCP, IP and Ethernet with time stamps, for each packet.
 const HEADER_BYTES: u64 = 66;
 /// What no kind accounts for.
-const OTHER: &str = "other";
+pub const OTHER: &str = "other";
 
 /// What everything stood at, at one time.
 pub struct Snapshot {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 
-use crate::ground::{Ground, ZONES, Zone, address, zone_name};
+use crate::ground::{self, Ground, ZONES, Zone, address, zone_name};
 use crate::load;
 use crate::process::{self, Owned};
 use crate::store::{self, Requests, Store};
@@ -43,7 +43,7 @@ pub struct Milepost {
 
 impl Milepost {
     pub fn new(binary: PathBuf, clients: PathBuf, settings: Settings) -> Result<Milepost> {
-        let data = tempfile::tempdir()?;
+        let data = ground::folder()?;
         Ok(Milepost { binary, clients, settings, data, replaced: 0, brokers: Vec::new(), store: None })
     }
 
@@ -122,9 +122,7 @@ impl System for Milepost {
             let url = format!("http://{}/metrics", metrics_address(broker));
             for line in ground.http_get(&ground.zone(zone), &url)?.lines() {
                 let Some(sample) = Sample::parse(line, "milepost_peer_bytes_sent_total") else { continue };
-                let peer: Option<usize> = sample.label("peer").and_then(|peer| peer.parse().ok());
-                let is_here = peer.is_some_and(|peer| peer > 0 && self.zone_of(peer - 1) == zone);
-                if !is_here {
+                if sample.label("zone") != Some(&zone_name(zone)) {
                     let kind = sample.label("kind").unwrap_or("unknown").to_owned();
                     *bytes.entry(kind).or_default() += sample.value;
                 }

@@ -141,7 +141,6 @@ impl Run<'_> {
             topic: "zones".to_owned(),
             partitions: workload.partitions,
             bytes_per_second: workload.bytes_per_second,
-            value_bytes: 1000,
             linger_ms: workload.linger_ms,
             read: (0..workload.partitions).filter(|partition| *partition as usize % ZONES == zone).collect(),
             readers: workload.readers,
