@@ -1,6 +1,6 @@
 //! Which workloads run on which systems.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -35,12 +35,10 @@ pub struct Item {
 }
 
 impl Item {
-    pub fn system(&self, clients: PathBuf) -> Result<Box<dyn System>> {
+    /// `binary` is Milepost's broker.
+    pub fn system(&self, binary: &Path, clients: PathBuf) -> Result<Box<dyn System>> {
         Ok(match self.which {
-            Which::Milepost => {
-                let binary = env!("CARGO_BIN_EXE_milepost").into();
-                Box::new(Milepost::new(binary, clients, self.settings.clone())?)
-            }
+            Which::Milepost => Box::new(Milepost::new(binary.to_owned(), clients, self.settings.clone())?),
             Which::Kafka => Box::new(Kafka::new(clients, false)?),
             Which::KafkaFollowerFetching => Box::new(Kafka::new(clients, true)?),
         })
