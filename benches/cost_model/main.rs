@@ -8,7 +8,7 @@
 //!       --flush-ms N         between objects of a broker [default: 100, ten requests each second]
 //!       --object-mb N        objects are no larger [default: 4.19]
 //!       --fan-out N          how often each byte is consumed [default: 1]
-//!       --record-bytes N     [default: 1000]
+//!       --batch-kb N         sent at once for a partition [default: 16]
 //! $ cargo bench --bench cost_model -- --check target/cross_zone/report.json
 //! ```
 //! `--check` compares it with what the harness measured and fails where they differ by more than 15 %.
@@ -34,7 +34,7 @@ fn main() -> Result<()> {
         replication_factor: 3.0,
         partitions: 16.0,
         bytes_per_second: 15e6,
-        record_bytes: 1000.0,
+        batch_bytes: 16e3,
         flush_seconds: 0.1,
         object_bytes_max: 4.19e6,
         fan_out: 1.0,
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
             "--replication-factor" => cluster.replication_factor = number()?,
             "--partitions" => cluster.partitions = number()?,
             "--mb-per-second" => cluster.bytes_per_second = number()? * 1e6,
-            "--record-bytes" => cluster.record_bytes = number()?,
+            "--batch-kb" => cluster.batch_bytes = number()? * 1e3,
             "--flush-ms" => cluster.flush_seconds = number()? / 1e3,
             "--object-mb" => cluster.object_bytes_max = number()? * 1e6,
             "--fan-out" => cluster.fan_out = number()?,

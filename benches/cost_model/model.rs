@@ -1,15 +1,17 @@
 //! What a cluster sends across zones and asks of the store, computed.
 //!
 //! ```text
-//! an object of o bytes holds p = min(partitions, its records) pointers in s shards: those of the S = brokers that some
-//! pointer falls into, S (1 - (1 - 1/S)^p)
-//!   forwarded     s · (Z-1)/Z · (request + answer)      + p · (Z-1)/Z · pointer and verdict
-//!   appended      s · (R-1)   · (entry + answer)         + p · (R-1)   · pointer
+//! an object of o bytes holds b = o / batch bytes batches, in p = P (1 - (1 - 1/P)^b) of P partitions, which are in
+//! s = S (1 - (1 - 1/S)^p) of S shards, one for each broker. Z zones, replication factor R:
+//!   forwarded     (Z-1)/Z · (s · request and answer + p · partition + b · batch and verdict)
+//!   appended      (R-1)   · (s · entry and answer   + p · partition + b · batch)
 //!   read          one GET in each zone but the producer's
-//! idle: every R-1 followers of S shards, and every broker but one as a member of the root, hear a beat and answer it
+//! idle: the R-1 followers of each shard, and every broker as a member of the root, hear a beat and answer it; all
+//! beats for a peer share a packet
 //! ```
-//! The sizes below are those of `src/peer.rs`, `src/commit` and `raft/src/transport`, headers of packets included, as
-//! the harness measured them. None of it grows with the size of the cluster but s, which is bounded by p.
+//! None of it grows with the size of the cluster but s, which is bounded by p. The sizes below are those of
+//! `shard/entry.rs`, `commit/wire.rs` and `raft/src/transport`. Each message is taken to be a packet of its own: on a
+//! busy cluster several share one, and less crosses.
 
 /// What is asked about.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +21,8 @@ pub struct Cluster {
     pub replication_factor: f64,
     pub partitions: f64,
     pub bytes_per_second: f64,
-    pub record_bytes: f64,
+    /// What producers send at once for a partition.
+    pub batch_bytes: f64,
     /// Between two objects of a broker, while they are smaller than `object_bytes_max`.
     pub flush_seconds: f64,
     pub object_bytes_max: f64,
@@ -41,14 +44,21 @@ pub struct Answer {
     pub retrieved_bytes: f64,
 }
 
-/// Bytes of a request that forwards an object's pointers to a shard's leader, and of its answer.
-const FORWARD_BYTES: f64 = 240.0;
-const FORWARDED_POINTER_BYTES: f64 = 12.0;
-/// Bytes of a Raft entry on its way to one follower, with its share of commit pushes and answers.
-const APPEND_BYTES: f64 = 200.0;
-const APPENDED_POINTER_BYTES: f64 = 12.0;
-/// A beat and its answer, each a packet of its own.
-const BEAT_BYTES: f64 = 240.0;
+/// Of TCP, IP and Ethernet with time stamps, for each packet.
+const HEADER_BYTES: f64 = 66.0;
+/// A request that forwards an object's batches to a shard's leader, and its answer.
+const FORWARD_BYTES: f64 = 2.0 * HEADER_BYTES + 19.0;
+/// A Raft entry on its way to one follower, and its answer.
+const APPEND_BYTES: f64 = 2.0 * HEADER_BYTES + 49.0;
+/// A partition of an object: slot, place, number of batches.
+const PARTITION_BYTES: f64 = 5.0;
+/// A batch: length, offsets taken, time.
+const BATCH_BYTES: f64 = 6.0;
+const VERDICT_BYTES: f64 = 4.0;
+/// A beat and its answer.
+const BEAT_BYTES: f64 = 2.0 * HEADER_BYTES + 14.0;
+/// Acknowledgements of TCP that travel alone, and the answers' own.
+const BEAT_PACKETS: f64 = 1.5;
 const BEAT_SECONDS: f64 = 0.15;
 /// An object, beside the values of its records: batch and record headers, index.
 const STORED_PER_RECORD_BYTE: f64 = 1.02;
@@ -59,18 +69,19 @@ const KAFKA_OVERHEAD: f64 = 1.03;
 pub fn milepost(cluster: &Cluster) -> Answer {
     let Cluster { brokers, zones, replication_factor, partitions, bytes_per_second, .. } = *cluster;
     let of_broker = bytes_per_second / brokers;
-    let object_bytes = (of_broker * cluster.flush_seconds).clamp(cluster.record_bytes, cluster.object_bytes_max);
+    let object_bytes = (of_broker * cluster.flush_seconds).clamp(cluster.batch_bytes, cluster.object_bytes_max);
     let objects = bytes_per_second / object_bytes;
-    let pointers = partitions.min(object_bytes / cluster.record_bytes);
-    let shards = brokers * (1.0 - (1.0 - 1.0 / brokers).powf(pointers));
-    let elsewhere = (zones - 1.0) / zones;
-    let followers = replication_factor - 1.0;
-    let object_crosses = shards * (elsewhere * FORWARD_BYTES + followers * APPEND_BYTES)
-        + pointers * (elsewhere * FORWARDED_POINTER_BYTES + followers * APPENDED_POINTER_BYTES);
-    let idle =
-        (brokers * followers + (brokers - 1.0) * elsewhere).min(brokers * (brokers - 1.0)) * BEAT_BYTES / BEAT_SECONDS;
-    // Readers of a zone share one GET; below one reader for each zone, objects with nothing for a zone stay unread
-    // there only when they are small.
+    let batches = object_bytes / cluster.batch_bytes;
+    let touched = |of: f64, times: f64| of * (1.0 - (1.0 - 1.0 / of).powf(times));
+    let parts = touched(partitions, batches);
+    let shards = touched(brokers, parts);
+    let (elsewhere, followers) = ((zones - 1.0) / zones, replication_factor - 1.0);
+    let pointers = parts * PARTITION_BYTES + batches * BATCH_BYTES;
+    let forwarded = shards * FORWARD_BYTES + pointers + batches * VERDICT_BYTES;
+    let object_crosses = elsewhere * forwarded + followers * (shards * APPEND_BYTES + pointers);
+    let beats = (brokers * followers + brokers - 1.0).min(brokers * (brokers - 1.0));
+    let idle = beats * BEAT_BYTES * BEAT_PACKETS / BEAT_SECONDS;
+    // Readers of a zone share one GET.
     let gets_per_object_per_zone = if cluster.fan_out > 0.0 { 1.0 } else { 0.0 };
     let gets = objects * (zones - 1.0) * gets_per_object_per_zone;
     Answer {

@@ -82,6 +82,10 @@ impl Milepost {
         Owned::spawn(command)
     }
 
+    fn metrics(&self, ground: &Ground, broker: usize) -> Result<String> {
+        ground.http_get(&ground.zone(self.zone_of(broker)), &format!("http://{}/metrics", metrics_address(broker)))
+    }
+
     async fn wait_ready(&self, ground: &Ground) -> Result<()> {
         for broker in 0..self.count() {
             let bootstrap = format!("{}:{}", address(self.zone_of(broker)), CLIENT_PORT + broker as u16);
@@ -119,8 +123,7 @@ impl System for Milepost {
         let mut bytes = BytesByKind::new();
         for broker in 0..self.count() {
             let zone = self.zone_of(broker);
-            let url = format!("http://{}/metrics", metrics_address(broker));
-            for line in ground.http_get(&ground.zone(zone), &url)?.lines() {
+            for line in self.metrics(ground, broker)?.lines() {
                 let Some(sample) = Sample::parse(line, "milepost_peer_bytes_sent_total") else { continue };
                 if sample.label("zone") != Some(&zone_name(zone)) {
                     let kind = sample.label("kind").unwrap_or("unknown").to_owned();
@@ -129,6 +132,16 @@ impl System for Milepost {
             }
         }
         Ok(bytes)
+    }
+
+    fn batches(&self, ground: &Ground) -> Result<Option<u64>> {
+        let mut batches = 0;
+        for broker in 0..self.count() {
+            let text = self.metrics(ground, broker)?;
+            let samples = text.lines().filter_map(|line| Sample::parse(line, "milepost_upload_batches_total"));
+            batches += samples.map(|sample| sample.value).sum::<u64>();
+        }
+        Ok(Some(batches))
     }
 
     fn store_requests(&self, ground: &Ground) -> Result<Vec<Requests>> {
@@ -157,7 +170,8 @@ struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     fn parse(line: &'a str, name: &str) -> Option<Sample<'a>> {
-        let (labels, value) = line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} ")?;
+        let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
+        let labels = labels.trim_start_matches('{').trim_end_matches('}');
         Some(Sample { labels, value: value.trim().parse::<f64>().ok()? as u64 })
     }
 

@@ -36,6 +36,8 @@ pub struct Row {
     pub store_gets: u64,
     pub store_bytes_in: u64,
     pub store_bytes_out: u64,
+    /// Batches of records in the objects stored.
+    pub store_batches: Option<u64>,
     /// Of the zone that asked most.
     pub gets_per_object_per_zone: Option<f64>,
     pub ack_p50_ms: Option<f64>,
@@ -78,6 +80,7 @@ impl Row {
             store_gets: sum(|zone| zone.gets),
             store_bytes_in: sum(|zone| zone.bytes_in),
             store_bytes_out: sum(|zone| zone.bytes_out),
+            store_batches: load.batches,
             gets_per_object_per_zone: gets_per_object(load),
             ack_p50_ms: seen.ack_us.ms(0.5),
             ack_p99_ms: seen.ack_us.ms(0.99),
@@ -117,10 +120,12 @@ impl Row {
     }
 }
 
-/// Under steady load each zone has the other zones' objects to fetch; its own it has already.
+/// Under steady load each zone has the other zones' objects to fetch; its own it has already. Counted from the first
+/// object on: in a window, objects of before it are fetched.
 fn gets_per_object(load: &Window) -> Option<f64> {
-    let puts: u64 = load.requests.iter().map(|zone| zone.puts).sum();
-    let shares = load.requests.iter().filter(|zone| puts > zone.puts);
+    let requests = &load.requests_since_begin;
+    let puts: u64 = requests.iter().map(|zone| zone.puts).sum();
+    let shares = requests.iter().filter(|zone| puts > zone.puts);
     shares.map(|zone| zone.gets as f64 / (puts - zone.puts) as f64).max_by(f64::total_cmp)
 }
 

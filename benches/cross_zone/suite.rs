@@ -70,11 +70,11 @@ pub fn items(is_quick: bool, rate: u64, latency: Duration) -> Vec<Item> {
         object_bytes: None,
         store_latency: latency,
     };
-    // So many requests that each object gets this size at this rate.
+    // So many requests that each object gets this size at this rate; larger when it has to catch up.
     let objects = |bytes: u64| Settings {
         puts_per_second: Some(rate as f64 / bytes as f64),
         puts_burst: Some(1),
-        object_bytes: Some(bytes + bytes / 8),
+        object_bytes: Some(2 * bytes),
         ..default.clone()
     };
     let named = |name: &str| Workload { name: name.to_owned(), ..plain.clone() };
