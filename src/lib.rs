@@ -8,6 +8,7 @@ pub mod node;
 // floors below the rooms
 pub mod batch;
 pub mod config;
+pub mod door;
 pub mod peer;
 pub mod protocol;
 pub mod types;
@@ -31,6 +32,7 @@ pub mod admin;
 pub mod audit;
 pub mod cluster;
 pub mod console;
+pub mod group;
 pub mod inspect;
 pub mod zone;
 

@@ -25,6 +25,9 @@ pub const JOIN: u8 = 7;
 /// This broker's replica of a shard: (applied index, snapshot). For the audit; asks no leader.
 pub const STATE: u8 = 8;
 
+/// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
+pub const READ: u8 = 10;
+
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
@@ -36,6 +39,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         ROOT => "root",
         JOIN => "join",
         STATE => "state",
+        READ => "read",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

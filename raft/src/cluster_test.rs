@@ -37,6 +37,22 @@ fn three_nodes_elect_a_leader_and_apply_the_same() {
 }
 
 #[test]
+fn every_replica_hears_of_an_entry_when_it_comes_into_the_log() {
+    let cluster = Cluster::start(3, 1, defaults);
+    let leader = cluster.leader();
+    for line in lines(20) {
+        leader.write(&line).expect("committed");
+    }
+    for node in &cluster.nodes {
+        // Twice, where an append was repeated.
+        eventually(|| {
+            let appended = node.group().machine().appended();
+            lines(20).iter().all(|line| appended.contains(line))
+        });
+    }
+}
+
+#[test]
 fn pipelined_proposals_keep_their_order() {
     let cluster = Cluster::start(3, 1, defaults);
     let leader = cluster.leader();

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::sync::Arc;
 
-use crate::log::disk::FileDisk;
+use crate::log::disk::open_disk;
 use crate::log::{GroupState, Log, LogConfig, recover};
 use crate::snapshot::SnapshotDir;
 use crate::{Config, Error, GroupId, Identity};
@@ -15,8 +14,8 @@ type Opened = (Log, SnapshotDir, BTreeMap<GroupId, GroupState>);
 pub(crate) fn open_data_dir(config: &Config, identity: &Identity) -> Result<Opened, Error> {
     let lock = lock_dir(&config.data_dir)?;
     let log_dir = config.data_dir.join("log");
-    let disk = FileDisk::open(&log_dir).map_err(Error::io(format!("opening {}", log_dir.display())))?;
-    let recovered = recover(&disk, identity)?;
+    let disk = open_disk(&log_dir).map_err(Error::io(format!("opening {}", log_dir.display())))?;
+    let recovered = recover(&*disk, identity)?;
     if config.must_exist && recovered.is_new() {
         return Err(Error::LogMissing(log_dir));
     }
@@ -26,7 +25,7 @@ pub(crate) fn open_data_dir(config: &Config, identity: &Identity) -> Result<Open
         segment_bytes: config.segment_bytes,
         queue_bytes_max: config.log_queue_bytes_max,
     };
-    let log = Log::start(Arc::new(disk), log_config, recovered, Box::new(lock))?;
+    let log = Log::start(disk, log_config, recovered, Box::new(lock))?;
     let snapshot_dir = config.data_dir.join("snapshots");
     let what = format!("opening {}", snapshot_dir.display());
     let snapshots = SnapshotDir::open(&snapshot_dir).map_err(Error::io(what))?;

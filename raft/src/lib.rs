@@ -25,6 +25,7 @@ mod beats;
 mod codec;
 mod config;
 mod data_dir;
+pub mod door;
 mod error;
 mod group;
 pub mod inspect;
@@ -37,6 +38,8 @@ mod offers;
 mod replica;
 mod serve;
 mod service;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod snapshot;
 mod succession;
 mod transport;

@@ -23,7 +23,7 @@ use crate::transport::{Lane, Limits, PeerTraffic, Peers, Traffic, listen};
 use crate::types::{Raft, position};
 use crate::{
     CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service, SnapshotStore, StateMachine,
-    succession,
+    door, succession,
 };
 
 /// Ended connections of callers that wait to be looked at.
@@ -79,7 +79,7 @@ impl Node {
         }
         let (config, identity) = (Arc::new(config), Arc::new(identity));
         let opening = (config.clone(), identity.clone());
-        let opened = tokio::task::spawn_blocking(move || open_data_dir(&opening.0, &opening.1)).await;
+        let opened = door::blocking(move || open_data_dir(&opening.0, &opening.1)).await;
         let (log, snapshot_dir, groups) =
             opened.map_err(|why| Error::Stopped(format!("opening the log panicked: {why}")))??;
         let limits = Limits::of(&config);
@@ -165,7 +165,7 @@ impl Node {
         }
         let erased = Arc::new(Typed(machine.clone()));
         let state = lock(&self.inner.unopened).get(&id).cloned().unwrap_or_default();
-        let log = GroupLog::new(id, self.inner.log.clone(), state);
+        let log = GroupLog::new(id, self.inner.log.clone(), state).telling(erased.clone());
         match self.open_erased(id, log, erased).await {
             Ok(replica) => {
                 lock(&self.inner.unopened).remove(&id);
@@ -187,7 +187,7 @@ impl Node {
         let inner = &self.inner;
         let newest = Newest::default();
         let (dir, loading) = (inner.snapshots.clone(), newest.clone());
-        let loaded = tokio::task::spawn_blocking(move || dir.newest(group)).await;
+        let loaded = door::blocking(move || dir.newest(group)).await;
         let loaded = loaded.map_err(|why| Error::Stopped(format!("reading a snapshot panicked: {why}")))??;
         let snapshot_at = loaded.as_ref().and_then(|(file, _)| file.meta.last_log_id);
         if let Some(purged) = purged_position(&log)
@@ -255,7 +255,7 @@ impl Node {
                 let log = GroupLog::new(id, self.inner.log.clone(), GroupState::default());
                 log.remove().await.map_err(Error::io("removing a group from the log"))?;
                 let dir = self.inner.snapshots.clone();
-                let removed = tokio::task::spawn_blocking(move || dir.remove_group(id)).await;
+                let removed = door::blocking(move || dir.remove_group(id)).await;
                 removed.map_err(std::io::Error::other).flatten().map_err(Error::io("removing snapshots"))?;
             }
         }
@@ -269,6 +269,25 @@ impl Node {
     /// # Errors
     /// See [`CallError`].
     pub async fn call(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
+        self.call_on(Lane::Application, to, kind, body, within).await
+    }
+
+    /// As [`Node::call`], over a connection of its own: for answers so large that others would wait behind them.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call_bulk(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
+        self.call_on(Lane::Bulk, to, kind, body, within).await
+    }
+
+    async fn call_on(
+        &self,
+        lane: Lane,
+        to: NodeId,
+        kind: u8,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<Bytes, CallError> {
         let inner = &self.inner;
         if kind >= crate::transport::FIRST_RAFT_KIND || body.len() > inner.config.body_bytes_max {
             return Err(CallError::Unreachable("kind or length of the request is not allowed".into()));
@@ -282,7 +301,7 @@ impl Node {
             };
         }
         let deadline = tokio::time::Instant::now() + within;
-        let connecting = inner.peers.connection(to, Lane::Application);
+        let connecting = inner.peers.connection(to, lane);
         let connection =
             timeout(within, connecting).await.map_err(|_| CallError::Unreachable("no connection in time".into()))??;
         let mut request = connection.request(kind, body, false)?;

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::messages::SnapshotOffer;
 use crate::snapshot::{SnapshotFile, load};
@@ -53,7 +55,7 @@ impl Offers {
             Some(key) => key,
             None => {
                 let path = file.path.clone();
-                let read = tokio::task::spawn_blocking(move || load(&path, Some(group)));
+                let read = crate::door::blocking(move || load(&path, Some(group)));
                 let (_, bytes) = read.await.map_err(io::Error::other)?.map_err(io::Error::other)?;
                 let at = file.meta.last_log_id.as_ref().map(position).unwrap_or_default();
                 let key = self.store.put(group, at, bytes).await?;

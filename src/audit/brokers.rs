@@ -10,10 +10,10 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 use milepost_raft::call_address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::cluster::{RootMachine, RootState};
 use crate::config::HostPort;
+use crate::door::net::TcpStream;
 use crate::peer::{self, Answer};
 use crate::shard::State;
 use crate::types::varint::{self, Reader};

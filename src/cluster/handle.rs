@@ -1,12 +1,13 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
 use milepost_raft::{Group, Node, NodeId, ProposeError};
 
 use crate::cluster::addresses::Addresses;
 use crate::cluster::{RootAnswer, RootEntry, RootMachine, RootRefusal, RootState};
+use crate::door;
 use crate::peer::{self, Answer, LeaderError};
 use crate::types::varint::{self, Reader};
 use crate::types::{BrokerEpoch, BrokerId};
@@ -190,7 +191,7 @@ impl Cluster {
 
 /// Milliseconds since the epoch, for stamps that people read; never for deciding what to forget.
 pub(crate) fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+    door::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 
 fn encode_decision(index: u64, answer: &RootAnswer) -> Bytes {

@@ -3,13 +3,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, warn};
 
+use crate::door::net::{TcpListener, TcpStream};
+
 use super::{Error, Limits, Metrics, Peer, Router, session};
+use crate::types::Answers;
 
 /// After a failed accept (no file descriptors left, say) others get time to close.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -19,6 +21,7 @@ pub struct Server {
     router: Arc<dyn Router>,
     limits: Limits,
     memory: Arc<Semaphore>,
+    answers: Arc<Answers>,
     metrics: Metrics,
     peers: AtomicU64,
 }
@@ -29,6 +32,7 @@ impl Server {
         Arc::new(Server {
             router,
             memory: Arc::new(Semaphore::new(memory)),
+            answers: Answers::new(limits.answer_bytes_max),
             limits,
             metrics: Metrics::default(),
             peers: AtomicU64::new(0),
@@ -41,6 +45,10 @@ impl Server {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    pub(super) fn answers(&self) -> &Arc<Answers> {
+        &self.answers
     }
 
     pub(super) fn router(&self) -> &dyn Router {
@@ -116,6 +124,9 @@ impl Server {
                 Err(error) => {
                     if error.blames_frame() {
                         self.metrics.frames_refused.fetch_add(1, Relaxed);
+                    }
+                    if matches!(error, Error::SlowReader) {
+                        self.metrics.readers_dropped.fetch_add(1, Relaxed);
                     }
                     info!(%peer, %error, "closed by us");
                 }

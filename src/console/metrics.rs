@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
 use crate::index::Shards;
+use crate::object::{HedgeCounts, zonal};
 use crate::peer;
 use crate::upload;
 
@@ -26,13 +27,18 @@ pub struct Sources {
     pub cluster: Cluster,
     pub shards: Arc<Shards>,
     pub cache: Arc<Cache>,
+    /// Where each zone has a bucket.
+    pub zonal: Option<zonal::Metrics>,
     pub uploads: Arc<upload::Counters>,
+    pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
 }
 
 pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
+    sources.put_hedges.register(&mut registry, "put");
+    sources.zonal.iter().for_each(|zonal| zonal.register(&mut registry));
     registry.register_collector(Box::new(sources));
     registry
 }
@@ -56,6 +62,7 @@ impl Collector for Sources {
             ("connections_refused", "Connections turned away", &connections.connections_refused),
             ("frames_refused", "Frames that closed their connection", &connections.frames_refused),
             ("memory_waits", "Frames that waited for the memory budget", &connections.memory_waits),
+            ("readers_dropped", "Connections closed for not taking answers", &connections.readers_dropped),
             ("client_bytes_in", "Bytes received from clients", &connections.bytes_in),
             ("client_bytes_out", "Bytes sent to clients", &connections.bytes_out),
         ];

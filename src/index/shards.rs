@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use milepost_raft::{Group, NodeId};
+use tokio::time::Instant;
 
 use crate::index::Replica;
 use crate::types::ShardId;

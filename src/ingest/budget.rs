@@ -1,4 +1,6 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// A token bucket of PUT requests. Time is handed in.
 #[derive(Debug)]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use milepost_raft as raft;
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::lookup_host;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -16,14 +16,18 @@ use crate::commit::{self, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
-use crate::fetch::Fetch;
-use crate::index::{OpenShard, Shards};
+use crate::door::net::TcpListener;
+use crate::fetch::{Fetch, prefetch};
+use crate::group::{self, Coordinators, Groups};
+use crate::index::{OpenShard, Replica, Shards};
 use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
-use crate::object::{self, Paths, Store};
+use crate::object::zonal::{Repair, Share};
+use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
+use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,9 +35,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 const PUT_TIMEOUT: Duration = Duration::from_secs(15);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 const _: () = assert!(PUT_TIMEOUT.as_secs() + COMMIT_TIMEOUT.as_secs() <= commit::PREDECESSORS_MAX.as_secs());
+/// Answers may take this part of the requests' memory, beside it.
+const ANSWERS_SHARE: usize = 4;
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
+
+/// Entries that are looked into for what readers here will want; more are left to the readers.
+const INCOMING_QUEUE: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -45,6 +54,8 @@ pub enum Error {
     Seat(#[from] SeatError),
     #[error("raft: {0}")]
     Raft(#[from] raft::Error),
+    #[error(transparent)]
+    Cache(#[from] cache::OpenError),
     #[error("{what} {address}: {source}")]
     Listen { what: &'static str, address: String, source: std::io::Error },
 }
@@ -53,11 +64,16 @@ pub enum Error {
 pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
+    coordinators: Arc<Coordinators>,
+    #[cfg(feature = "simulation")]
+    shards: Arc<Shards>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     uploading: JoinHandle<()>,
     background: Vec<JoinHandle<()>>,
     console: Option<JoinHandle<()>>,
+    #[cfg(test)]
+    cache_metrics: cache::Metrics,
 }
 
 impl Node {
@@ -66,7 +82,7 @@ impl Node {
     /// # Errors
     /// Something in the configuration, the directory or the bucket is wrong, and says what.
     pub async fn start(config: Config) -> Result<Node, Error> {
-        let store = object::open(config.store.as_str()).await?;
+        let store = object::open_all(&config.store, config.zone.as_deref()).await?;
         Self::start_on(store, config).await
     }
 
@@ -90,6 +106,9 @@ impl Node {
         };
         let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
+        let repair = store
+            .classes()
+            .map(|classes| Repair::new(classes.clone(), paths.clone(), marker, config.store_compare_every));
 
         let peers = Arc::new(Peers::default());
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
@@ -116,7 +135,10 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Self::furnish(config, cluster, peers, store, paths, clients, address).await
+        let repairing = repair.map(|repair| tokio::spawn(repair.run(share_of(cluster.clone()))));
+        let mut node = Self::furnish(config, cluster, peers, store, paths, clients, address).await?;
+        node.background.extend(repairing);
+        Ok(node)
     }
 
     /// Builds the rooms from the object store up to the sockets.
@@ -132,17 +154,40 @@ impl Node {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
-        let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
-        let background = vec![
+        let group_settings = group::Settings::from(&config);
+        let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let opened = {
+            let coordinators = coordinators.clone();
+            move |shard: Arc<OpenShard>| {
+                sequencers.open(shard.clone());
+                coordinators.open(shard);
+            }
+        };
+        let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
+        let replica = move || Replica::telling(incoming.clone());
+        let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
-            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
+            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened)),
         ];
 
-        let settings = cache::Settings { capacity_bytes: config.cache_bytes, ..cache::Settings::default() };
-        let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
+        let hedging = hedge::Settings::percent(config.hedge_percent);
+        let settings = cache::Settings {
+            capacity_bytes: config.cache_bytes,
+            disk: config.cache_disk.clone().map(|disk| cache::Disk { dir: disk.dir, capacity_bytes: disk.bytes }),
+            hedging,
+            ..cache::Settings::default()
+        };
+        let zone = Arc::new(cache::Zone::new(cluster.clone()));
+        let cache = Arc::new(Cache::open(store.clone(), paths.clone(), zone, settings).await?);
+        peers.share(cache.clone());
+        #[cfg(test)]
+        let cache_metrics = cache.metrics().clone();
+        background.push(tokio::spawn(prefetch(cache.clone(), entries)));
         let poison = Arc::new(Poison::default());
+        let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());
         let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
+        let zonal = store.classes().map(|classes| classes.zonal().metrics().clone());
         let uploader = Uploader {
             settings: upload::Settings {
                 broker: config.broker_id,
@@ -152,6 +197,7 @@ impl Node {
             },
             store,
             paths,
+            hedger: put_hedger.clone(),
             cache: cache.clone(),
             lanes: lanes.clone(),
             poison: poison.clone(),
@@ -164,13 +210,15 @@ impl Node {
             puts_burst: config.puts_burst.into(),
             object_bytes: config.object_bytes,
         };
+        let classes = StorageClass::ALL.into_iter().filter(|class| config.store.has(*class));
         let produce = Arc::new(Produce {
             cluster: cluster.clone(),
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
-            ingest: Ingest::start(ingest_settings, sealed),
+            ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
             message_bytes_max: config.message_max_bytes,
+            class_default: config.store.default_class(),
         });
         let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
         let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
@@ -178,19 +226,25 @@ impl Node {
         let limits = Limits {
             request_bytes_max: config.request_bytes_max,
             memory_bytes_max: config.memory_bytes_max,
+            answer_bytes_max: config.memory_bytes_max / ANSWERS_SHARE,
             connections_max: config.connections_max,
             idle_max: config.connections_max_idle,
             ..Limits::default()
         };
-        let server = Server::new(Arc::new(Rooms { produce, fetch, admin }), limits);
+        let groups = Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), group_settings);
+        let groups = Arc::new(groups);
+        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups }), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
-                let listener = listen("metrics_listen", address).await?;
+                let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
+                let listener = listener.map_err(|e| listen_error("metrics_listen", address, e))?;
                 let sources = Sources {
                     cluster: cluster.clone(),
                     shards: shards.clone(),
                     cache,
+                    zonal,
                     uploads,
+                    put_hedges: put_hedger.counts,
                     server: server.clone(),
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
@@ -198,11 +252,24 @@ impl Node {
             None => None,
         };
         // Until it has caught up, clients that try this broker wait in the listener's backlog.
-        cluster::announce(cluster.clone(), shards).await;
+        cluster::announce(cluster.clone(), shards.clone()).await;
         let (stop, stopping) = watch::channel(false);
         let serving = tokio::spawn(async move { server.serve(clients, "clients", stopping).await });
         info!(%address, "clients are served");
-        Ok(Node { address, cluster, stop, serving, uploading, background, console })
+        Ok(Node {
+            address,
+            cluster,
+            coordinators,
+            #[cfg(feature = "simulation")]
+            shards,
+            stop,
+            serving,
+            uploading,
+            background,
+            console,
+            #[cfg(test)]
+            cache_metrics,
+        })
     }
 
     /// Where clients are served: the real port when 0 was asked for.
@@ -210,15 +277,28 @@ impl Node {
         self.address
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// The simulation looks at every replica.
+    #[cfg(feature = "simulation")]
+    pub fn shards(&self) -> &Arc<Shards> {
+        &self.shards
+    }
+
+    #[cfg(test)]
+    pub fn cache_metrics(&self) -> &cache::Metrics {
+        &self.cache_metrics
     }
 
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is
     /// handed over.
     pub async fn shut_down(self) {
         self.say_goodbye().await;
+        // Members that wait for their groups would hold up the end.
+        self.coordinators.stop();
         let _ = self.stop.send(true);
         // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
         // ingest, and with ingest the uploader, when everything is handed on.
@@ -238,6 +318,19 @@ impl Node {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
             let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
+        }
+    }
+}
+
+/// What the live brokers agree on without a word: each takes every so-many-th.
+fn share_of(cluster: Cluster) -> impl Fn() -> Share + Send + Sync {
+    move || {
+        let view = cluster.view();
+        let alive: Vec<_> = view.brokers().filter(|b| b.alive).map(|b| b.id).collect();
+        match alive.iter().position(|id| *id == cluster.broker_id()) {
+            Some(index) => Share { index, count: alive.len() },
+            // Nobody counts on a broker that is not seen.
+            None => Share { index: 0, count: 0 },
         }
     }
 }

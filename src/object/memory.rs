@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{Cursor, Error, Head, Key, Listed, PAGE_KEYS_MAX, Page, Prefix, Start, Store, crc32c};
+use crate::door;
 use crate::types::ByteRange;
 
 /// A store in this process: for tests, and for trying the broker out. Its date can be moved.
@@ -30,7 +31,7 @@ struct Stored {
 
 impl State {
     fn now(&self) -> SystemTime {
-        SystemTime::now() + self.ahead
+        door::now() + self.ahead
     }
 }
 

@@ -1,11 +1,13 @@
 //! Words of the domain as types. Integers appear only at the wire.
 
+mod answer_memory;
 pub mod arc_map;
 mod object_id;
 mod topic;
 pub mod varint;
 
-pub use object_id::{ByteRange, ObjectId};
+pub use answer_memory::{AnswerMemory, Answers};
+pub use object_id::{ATTEMPT_MAX, ByteRange, ObjectId, StorageClass};
 pub use topic::{Partition, TopicId};
 
 /// Kafka's broker id: `node.id`, chosen by the operator. Not the Raft node id.

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One directory of append-only files.
 ///
@@ -24,6 +25,14 @@ pub(crate) trait Disk: Send + Sync + 'static {
 pub(crate) trait DiskFile: Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The disk a node's log is on.
+pub(crate) fn open_disk(dir: &Path) -> io::Result<Arc<dyn Disk>> {
+    #[cfg(feature = "simulation")]
+    return Ok(Arc::new(crate::simulation::disk(dir)));
+    #[cfg(not(feature = "simulation"))]
+    Ok(Arc::new(FileDisk::open(dir)?))
 }
 
 pub(crate) struct FileDisk {

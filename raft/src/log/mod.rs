@@ -25,8 +25,8 @@ mod writer;
 
 #[cfg(test)]
 mod crash_test;
-#[cfg(test)]
-mod disk_memory;
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) mod disk_memory;
 #[cfg(test)]
 mod suite_test;
 

@@ -4,10 +4,8 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::disk::{Disk, DiskFile};
 use super::record;
@@ -66,7 +64,7 @@ pub(crate) struct LogStats {
 /// A handle on the writer; a cheap clone. The writer ends when the last handle is gone, or after [`Log::close`].
 #[derive(Clone)]
 pub(crate) struct Log {
-    queue: mpsc::Sender<Message>,
+    queue: mpsc::UnboundedSender<Message>,
     permits: Arc<Semaphore>,
     queue_bytes_max: usize,
     poisoned: watch::Receiver<Option<String>>,
@@ -79,9 +77,9 @@ impl Log {
         disk: Arc<dyn Disk>,
         config: LogConfig,
         recovered: Recovered,
-        guard: Box<dyn Any + Send>,
+        guard: Guard,
     ) -> Result<Log, Error> {
-        let (queue, inbox) = mpsc::channel();
+        let (queue, inbox) = mpsc::unbounded_channel();
         let (poison, poisoned) = watch::channel(None);
         let permits = Arc::new(Semaphore::new(config.queue_bytes_max));
         let stats = Arc::new(LogStats::default());
@@ -97,17 +95,12 @@ impl Log {
             sequence,
             file,
             unsynced: false,
+            failed: None,
             poison,
             stats: stats.clone(),
             permits: permits.clone(),
         };
-        let run = move || {
-            let closed = writer.run(&inbox);
-            drop(guard);
-            // Whoever waits for the end may open the directory again at once.
-            drop(closed);
-        };
-        thread::Builder::new().name("raft-log".into()).spawn(run).map_err(Error::io("starting the log writer"))?;
+        start(writer, inbox, guard).map_err(Error::io("starting the log writer"))?;
         Ok(Log { queue, permits, queue_bytes_max, poisoned, stats })
     }
 
@@ -127,7 +120,7 @@ impl Log {
     }
 
     fn send(&self, op: Op, permits: u32) {
-        if let Err(mpsc::SendError(Message::Op { op, .. })) = self.queue.send(Message::Op { op, permits }) {
+        if let Err(mpsc::error::SendError(Message::Op { op, .. })) = self.queue.send(Message::Op { op, permits }) {
             refuse(op, &io::Error::other("log is closed"));
         }
     }
@@ -176,6 +169,77 @@ fn create(
     Ok(file)
 }
 
+/// Runs the writer on a thread of its own: it waits for the disk.
+#[cfg(not(feature = "simulation"))]
+fn start(mut writer: Writer, mut inbox: mpsc::UnboundedReceiver<Message>, guard: Guard) -> io::Result<()> {
+    let run = move || {
+        let mut closed = None;
+        while closed.is_none()
+            && let Some(first) = inbox.blocking_recv()
+        {
+            let batch = Batch::gather(first, &mut inbox);
+            writer.append(&batch);
+            closed = writer.settle(batch);
+        }
+        drop(guard);
+        // Whoever waits for the end may open the directory again at once.
+        drop(closed);
+    };
+    std::thread::Builder::new().name("raft-log".into()).spawn(run).map(drop)
+}
+
+/// Runs the writer in simulated time, of which a sync takes some: a crash may come before it.
+#[cfg(feature = "simulation")]
+fn start(mut writer: Writer, mut inbox: mpsc::UnboundedReceiver<Message>, guard: Guard) -> io::Result<()> {
+    tokio::spawn(async move {
+        let mut closed = None;
+        while closed.is_none()
+            && let Some(first) = inbox.recv().await
+        {
+            let batch = Batch::gather(first, &mut inbox);
+            writer.append(&batch);
+            tokio::time::sleep(crate::simulation::SYNC_TIME).await;
+            closed = writer.settle(batch);
+        }
+        drop(guard);
+        drop(closed);
+    });
+    Ok(())
+}
+
+type Guard = Box<dyn Any + Send>;
+
+/// What is written at once.
+struct Batch {
+    ops: Vec<Op>,
+    bytes: usize,
+    permits: usize,
+    /// Who asked for the end, if somebody did.
+    closed: Option<oneshot::Sender<()>>,
+}
+
+impl Batch {
+    /// Everything that is queued, up to the size of one write.
+    fn gather(first: Message, inbox: &mut mpsc::UnboundedReceiver<Message>) -> Batch {
+        let mut batch = Batch { ops: Vec::new(), bytes: 0, permits: 0, closed: None };
+        let mut next = Some(first);
+        while let Some(message) = next.take() {
+            match message {
+                Message::Op { op, permits } => {
+                    batch.bytes += op.encoded.len();
+                    batch.permits += permits as usize;
+                    batch.ops.push(op);
+                }
+                Message::Close(done) => batch.closed = Some(done),
+            }
+            if batch.bytes < WRITE_BYTES_MAX && batch.closed.is_none() {
+                next = inbox.try_recv().ok();
+            }
+        }
+        batch
+    }
+}
+
 pub(super) struct Writer {
     pub(super) disk: Arc<dyn Disk>,
     config: LogConfig,
@@ -184,87 +248,79 @@ pub(super) struct Writer {
     pub(super) sequence: u64,
     pub(super) file: Box<dyn DiskFile>,
     pub(super) unsynced: bool,
+    failed: Option<io::Error>,
     poison: watch::Sender<Option<String>>,
     stats: Arc<LogStats>,
     permits: Arc<Semaphore>,
 }
 
 impl Writer {
-    /// Answers who asked for the end, if somebody did.
-    fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Option<oneshot::Sender<()>> {
-        let mut failed: Option<io::Error> = None;
-        while let Ok(first) = inbox.recv() {
-            let mut batch = Vec::new();
-            let mut bytes = 0;
-            let mut permits = 0;
-            let mut closed = None;
-            let mut next = Some(first);
-            while let Some(message) = next.take() {
-                match message {
-                    Message::Op { op, permits: held } => {
-                        bytes += op.encoded.len();
-                        permits += held as usize;
-                        batch.push(op);
-                    }
-                    Message::Close(done) => closed = Some(done),
-                }
-                if bytes < WRITE_BYTES_MAX && closed.is_none() {
-                    next = inbox.try_recv().ok();
-                }
-            }
-            if failed.is_none() {
-                failed = self.write(&batch).and_then(|()| self.clean()).err();
-                self.report(&failed);
-            }
-            for op in batch {
-                match (&failed, op.done) {
-                    (Some(why), Some(done)) => done(Err(copy(why))),
-                    (None, Some(done)) => done(Ok(())),
-                    (_, None) => {}
-                }
-            }
-            self.permits.add_permits(permits);
-            if closed.is_some() {
-                if failed.is_none() {
-                    failed = self.sync().err();
-                    self.report(&failed);
-                }
-                self.permits.close();
-                return closed;
-            }
+    /// Writes, without waiting for the disk to have it.
+    fn append(&mut self, batch: &Batch) {
+        if self.failed.is_none() {
+            let written = self.write(batch);
+            self.note(written);
         }
-        None
     }
 
-    fn report(&self, failed: &Option<io::Error>) {
-        if let Some(why) = failed {
+    /// Syncs what somebody waits for, then tells everybody. Answers who asked for the end, if somebody did.
+    fn settle(&mut self, batch: Batch) -> Option<oneshot::Sender<()>> {
+        if self.failed.is_none() {
+            let settled = self.sync_and_clean(&batch);
+            self.note(settled);
+        }
+        for op in batch.ops {
+            match (&self.failed, op.done) {
+                (Some(why), Some(done)) => done(Err(copy(why))),
+                (None, Some(done)) => done(Ok(())),
+                (_, None) => {}
+            }
+        }
+        self.permits.add_permits(batch.permits);
+        if batch.closed.is_some() {
+            if self.failed.is_none() {
+                let synced = self.sync();
+                self.note(synced);
+            }
+            self.permits.close();
+        }
+        batch.closed
+    }
+
+    /// The first failure ends everything: what a failed write or sync left on disk is not known.
+    fn note(&mut self, outcome: io::Result<()>) {
+        if let Err(why) = outcome {
             tracing::error!(%why, "the raft log is poisoned: a write or sync failed");
             self.poison.send_replace(Some(format!("raft log: {why}")));
+            self.failed = Some(why);
         }
     }
 
-    fn write(&mut self, batch: &[Op]) -> io::Result<()> {
-        let bytes: usize = batch.iter().map(|op| op.encoded.len()).sum();
-        if bytes == 0 {
+    fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        if batch.bytes == 0 {
             return Ok(());
         }
-        self.roll_before(bytes as u64)?;
-        match batch {
+        self.roll_before(batch.bytes as u64)?;
+        match &batch.ops[..] {
             [op] => self.file.append(&op.encoded)?,
-            _ => {
-                let mut joined = Vec::with_capacity(bytes);
-                batch.iter().for_each(|op| joined.extend_from_slice(&op.encoded));
+            ops => {
+                let mut joined = Vec::with_capacity(batch.bytes);
+                ops.iter().for_each(|op| joined.extend_from_slice(&op.encoded));
                 self.file.append(&joined)?;
             }
         }
         self.unsynced = true;
-        self.segments.grow(self.sequence, bytes as u64);
-        self.stats.operations.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        if batch.iter().any(|op| op.done.is_some()) {
+        self.segments.grow(self.sequence, batch.bytes as u64);
+        self.stats.operations.fetch_add(batch.ops.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync_and_clean(&mut self, batch: &Batch) -> io::Result<()> {
+        if batch.ops.iter().any(|op| op.done.is_some()) {
             self.sync()?;
         }
-        batch.iter().for_each(|op| self.account(op));
-        Ok(())
+        batch.ops.iter().for_each(|op| self.account(op));
+        self.clean()
     }
 
     pub(super) fn sync(&mut self) -> io::Result<()> {

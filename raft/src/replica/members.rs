@@ -111,7 +111,7 @@ impl Replica {
             return;
         }
         // What a leader says to its heir. The lease that voters grant it, and wait for, is over with its process.
-        let request = TransferLeaderRequest::new(metrics.vote, self.parts.node, metrics.last_applied);
+        let request = TransferLeaderRequest::new(metrics.vote, self.parts.node, None);
         match self.parts.raft.handle_transfer_leader(request).await {
             Ok(Ok(())) => tracing::info!(group = self.parts.group, ended, "campaigns: the leader's process has ended"),
             Ok(Err(why)) => tracing::info!(group = self.parts.group, ended, %why, "does not campaign yet"),

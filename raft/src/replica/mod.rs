@@ -6,7 +6,7 @@ mod snapshots;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::async_runtime::WatchReceiver;
@@ -15,7 +15,7 @@ use openraft::raft::AppendEntriesResponse;
 use openraft::{RaftMetrics, ServerState};
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::log::GroupLog;
 use crate::messages;
@@ -143,7 +143,7 @@ impl Replica {
     pub(crate) async fn forget(&self) -> Result<(), Error> {
         self.parts.log.remove().await.map_err(Error::io("removing a group from the log"))?;
         let (dir, group) = (self.parts.dir.clone(), self.parts.group);
-        let removed = tokio::task::spawn_blocking(move || dir.remove_group(group)).await;
+        let removed = crate::door::blocking(move || dir.remove_group(group)).await;
         removed.map_err(std::io::Error::other).flatten().map_err(Error::io("removing snapshots"))
     }
 

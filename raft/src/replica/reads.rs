@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{LinearizableReadError, RaftError};
 use openraft::{Instant as _, ReadPolicy, ServerState};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{Replica, lock};
 use crate::{NodeId, ReadError, WaitError};

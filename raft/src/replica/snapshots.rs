@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{CHANGE_TIMEOUT, Replica};
 use crate::apply::write_frozen;
 use crate::snapshot::SnapshotData;
-use crate::{Error, messages};
+use crate::{Error, door, messages};
 
 /// Between looks at whether a snapshot is due.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -52,7 +52,7 @@ impl Replica {
         let bytes = fetched.map_err(|_| "fetching took too long".to_owned())?.map_err(|why| why.to_string())?;
         self.heard();
         let (dir, group, meta, copy) = (self.parts.dir.clone(), self.parts.group, offer.meta.clone(), bytes.clone());
-        let prepared = tokio::task::spawn_blocking(move || dir.prepare(group, &meta, &copy)).await;
+        let prepared = door::blocking(move || dir.prepare(group, &meta, &copy)).await;
         let file = prepared.map_err(io::Error::other).flatten().map_err(|why| why.to_string())?;
         let path = file.path.clone();
         let snapshot = SnapshotData { file: Arc::new(file), bytes: Some(bytes) };
@@ -61,7 +61,7 @@ impl Replica {
         let answer =
             self.parts.raft.install_full_snapshot(offer.vote, snapshot).await.map_err(|why| why.to_string())?;
         // Still there if openraft had no use for it.
-        let _ = tokio::fs::remove_file(path).await;
+        let _ = door::blocking(move || std::fs::remove_file(path)).await;
         Ok(messages::snapshot_answer(&answer))
     }
 }

@@ -84,7 +84,7 @@ impl Connection {
     {
         let shared = Shared::default();
         let (sender, queue) = frame_queue(limits.queue_bytes_max);
-        let pace = Pace { beat_hold: limits.beat_hold, progress_timeout: limits.progress_timeout };
+        let pace = Pace::of(&limits);
         let claiming = shared.clone();
         let claim = move |frame: &Outgoing| {
             frame.kind == kind::PING || claiming.lock().waiting.get_mut(&frame.id).map(|w| w.sent = true).is_some()

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -16,6 +15,7 @@ use super::sender::{FrameSender, Outgoing, Pace, frame_queue, write_frames};
 use super::traffic::Traffic;
 use super::{FIRST_RAFT_KIND, Lane, Limits, handshake, kind};
 use crate::Identity;
+use crate::door::net::{TcpListener, TcpStream};
 use crate::serve::{Requests, Serve};
 
 /// Where the answer to one request goes.
@@ -106,7 +106,7 @@ async fn run(
     counters.sent(kind::HANDSHAKE, caller.bytes_sent);
     let (read, write) = stream.into_split();
     let (sender, queue) = frame_queue(limits.queue_bytes_max);
-    let pace = Pace { beat_hold: limits.beat_hold, progress_timeout: limits.progress_timeout };
+    let pace = Pace::of(&limits);
     let writing = write_frames(write, queue, pace, counters.clone(), |_| true);
     let reading = async {
         let mut reader = FrameReader::new(read, limits.frame_bytes_max);

@@ -65,14 +65,15 @@ pub fn raft_kind_name(kind: u8) -> Option<&'static str> {
     })
 }
 
-/// Connections to a peer, by priority: bulk never delays Raft.
+/// Connections to a peer, by priority: large frames delay neither the application's small ones nor Raft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Raft = 0,
     Application = 1,
+    Bulk = 2,
 }
 
-pub(crate) const LANES: usize = 2;
+pub(crate) const LANES: usize = 3;
 
 /// The bounds a connection works under.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +85,9 @@ pub(crate) struct Limits {
     pub(crate) connect_timeout: std::time::Duration,
     pub(crate) progress_timeout: std::time::Duration,
     pub(crate) beat_hold: std::time::Duration,
+    /// When the ticks of held beats are counted from: those of a node coincide, so that the beats of many groups to a
+    /// peer leave together.
+    pub(crate) ticks_from: tokio::time::Instant,
 }
 
 impl Limits {
@@ -97,6 +101,7 @@ impl Limits {
             connect_timeout: config.connect_timeout,
             progress_timeout: config.progress_timeout,
             beat_hold: config.beat_hold,
+            ticks_from: tokio::time::Instant::now(),
         }
     }
 }

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -15,6 +14,7 @@ use super::connection::Connection;
 use super::handshake::Answerer;
 use super::traffic::{PeerCounters, Traffic};
 use super::{LANES, Lane, Limits, handshake, kind};
+use crate::door::net::TcpStream;
 use crate::{CallError, Identity, NodeId};
 
 /// After a failed dial the next one waits, twice as long each time.

@@ -10,6 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
+use super::Limits;
 use super::frame::{Tag, put_head};
 use super::traffic::PeerCounters;
 
@@ -90,6 +91,21 @@ impl FrameSender {
 pub(super) struct Pace {
     pub(super) beat_hold: Duration,
     pub(super) progress_timeout: Duration,
+    ticks_from: Instant,
+}
+
+impl Pace {
+    pub(super) fn of(limits: &Limits) -> Self {
+        let Limits { beat_hold, progress_timeout, ticks_from, .. } = *limits;
+        Pace { beat_hold, progress_timeout, ticks_from }
+    }
+
+    fn next_tick(&self) -> Instant {
+        let now = Instant::now();
+        let since = now.duration_since(self.ticks_from);
+        let into_tick = since.as_nanos() % self.beat_hold.as_nanos();
+        now + self.beat_hold - Duration::from_nanos(into_tick as u64)
+    }
 }
 
 /// Writes until the queue is closed (Ok) or the socket fails or stalls. `claim` is asked before a frame is written; a
@@ -102,7 +118,7 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
     mut claim: impl FnMut(&Outgoing) -> bool,
 ) -> io::Result<()> {
     let mut joined = Vec::new();
-    while let Some(batch) = next_batch(&mut queue, pace.beat_hold).await {
+    while let Some(batch) = next_batch(&mut queue, pace).await {
         for frame in batch {
             queue.queued_bytes.fetch_sub(frame.body.len() + FRAME_OVERHEAD_BYTES, Ordering::AcqRel);
             if !frame.patient {
@@ -150,17 +166,17 @@ async fn write_all<W: AsyncWrite + Unpin>(write: &mut W, mut bytes: &[u8], pace:
 
 /// Everything that is queued, once something urgent is or the oldest patient frame has waited for its tick. `None` when
 /// the queue is closed and empty.
-async fn next_batch(queue: &mut FrameQueue, beat_hold: Duration) -> Option<Vec<Outgoing>> {
+async fn next_batch(queue: &mut FrameQueue, pace: Pace) -> Option<Vec<Outgoing>> {
     let first = queue.inbox.recv().await?;
     let mut urgent = !first.patient;
     let mut batch = vec![first];
     // Tasks that are ready to run get to add theirs: one pass through the scheduler, not a timer.
     tokio::task::yield_now().await;
     drain(queue, &mut batch, &mut urgent);
-    if urgent || beat_hold.is_zero() {
+    if urgent || pace.beat_hold.is_zero() {
         return Some(batch);
     }
-    let tick = tokio::time::sleep_until(next_tick(beat_hold));
+    let tick = tokio::time::sleep_until(pace.next_tick());
     tokio::pin!(tick);
     while !urgent {
         tokio::select! {
@@ -181,13 +197,4 @@ fn drain(queue: &mut FrameQueue, batch: &mut Vec<Outgoing>, urgent: &mut bool) {
         *urgent |= !more.patient;
         batch.push(more);
     }
-}
-
-/// Ticks of all connections of the process coincide: the beats of many groups to a peer then leave together.
-fn next_tick(beat_hold: Duration) -> Instant {
-    static EPOCH: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    let now = Instant::now();
-    let since = now.duration_since(*EPOCH.get_or_init(|| now));
-    let into_tick = since.as_nanos() % beat_hold.as_nanos();
-    now + beat_hold - Duration::from_nanos(into_tick as u64)
 }
