@@ -6,8 +6,8 @@
 //!   forwarded     (Z-1)/Z · (s · request and answer + p · partition + b · batch and verdict)
 //!   appended      (R-1)   · (s · entry and answer   + p · partition + b · batch)
 //!   read          one GET in each zone but the producer's
-//! idle: the R-1 followers of each shard, and every broker as a member of the root, hear a beat and answer it; all
-//! beats for a peer share a packet
+//! idle: the R-1 followers of each shard, and every broker of another zone than the root's leader, hear a beat and
+//! answer it; all beats for a peer share a packet
 //! ```
 //! None of it grows with the size of the cluster but s, which is bounded by p. Sizes of partitions, batches and verdicts
 //! follow from `shard/entry.rs` and `commit/wire.rs`; what a forward, an append and a beat add was fitted to one run of
@@ -78,7 +78,8 @@ pub fn milepost(cluster: &Cluster) -> Answer {
     let pointers = parts * PARTITION_BYTES + batches * BATCH_BYTES;
     let forwarded = shards * FORWARD_BYTES + pointers + batches * VERDICT_BYTES;
     let object_crosses = elsewhere * forwarded + followers * (shards * APPEND_BYTES + pointers);
-    let beats = (brokers * followers + brokers - 1.0).min(brokers * (brokers - 1.0));
+    // The root's leader leads a shard as well: its followers there hear both in one packet.
+    let beats = brokers * followers + brokers * elsewhere - followers;
     let idle = beats * BEAT_BYTES / BEAT_SECONDS;
     // Readers of a zone share one GET.
     let gets_per_object_per_zone = if cluster.fan_out > 0.0 { 1.0 } else { 0.0 };

@@ -14,7 +14,7 @@ struct Aim {
 }
 
 const AIMS: [Aim; 12] = [
-    Aim::milepost("", "idle floor ≤ 10 KB/s", |row| Some(row.idle_floor_bytes_per_s), |rate| rate <= 10_000.0),
+    Aim::milepost("", "idle floor ≤ 10 KB/s", idle_of_three, |rate| rate <= 10_000.0),
     Aim::milepost("", "GETs per object and zone ≤ 1", |row| row.gets_per_object_per_zone, |gets| gets <= 1.0),
     Aim::milepost("a: 16 partitions", "over idle ≤ 0.004", over_idle, |ratio| ratio <= 0.004),
     Aim::milepost("a: 16 partitions, 3 MiB", "over idle ≤ 0.001", over_idle, |ratio| ratio <= 0.001),
@@ -36,6 +36,12 @@ const AIMS: [Aim; 12] = [
 
 fn over_idle(row: &Row) -> Option<f64> {
     row.cross_zone_ratio_above_idle
+}
+
+/// The aim is for three brokers; later rows of the same cluster repeat it.
+fn idle_of_three(row: &Row) -> Option<f64> {
+    let is_asked = row.offered_bytes > 0 && !row.workload.contains("two brokers");
+    is_asked.then_some(row.idle_floor_bytes_per_s)
 }
 
 impl Aim {
