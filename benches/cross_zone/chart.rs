@@ -1,7 +1,8 @@
-//! The chart of the README: workload (a) of each system as bars, in plain SVG.
+//! The chart of the README: workload (a) of each system that kept up with it as bars, in plain SVG.
 
 use std::fmt::Write as _;
 
+use crate::measure::OTHER;
 use crate::report::{Row, bytes};
 
 const WIDTH: f64 = 880.0;
@@ -11,6 +12,8 @@ const ROW: f64 = 26.0;
 const GAP: f64 = 18.0;
 const COLORS: [&str; 9] =
     ["#3b6fb6", "#e08a2c", "#5a9e4b", "#b5483f", "#7d62a8", "#8a6a52", "#d17ab3", "#7f7f7f", "#36a2a8"];
+/// A smaller share of a bar is not seen.
+const SHARE_SEEN: f64 = 0.01;
 const PLAIN: &str = "#3b6fb6";
 
 /// One bar: segments one after another, and what is said at its end.
@@ -21,8 +24,15 @@ struct Bar {
 }
 
 pub fn draw(rows: &[Row]) -> String {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.workload.starts_with("a:")).collect();
+    let (mut rows, late): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().filter(|row| row.workload.starts_with("a:")).partition(|row| row.kept_up());
+    rows.sort_by_key(|row| row.system != "milepost");
     let mut svg = Svg { body: String::new(), y: 16.0 };
+    // What did not keep up was not measured under this load: beside the others it would look like a comparison.
+    for row in late {
+        svg.text(8.0, svg.y + 12.0, &format!("not drawn, did not keep up with this load: {}", label(row)), "");
+        svg.y += 18.0;
+    }
     svg.panel(0.0, WIDTH, "bytes across zones for each byte produced", &split(&rows, |_| true));
     svg.panel(0.0, WIDTH, "the same, Milepost alone, larger", &split(&rows, |row| row.system == "milepost"));
     svg.legend(&kinds(&rows));
@@ -67,20 +77,14 @@ fn label(row: &Row) -> String {
 
 /// The cross-zone ratio of each row, by kind.
 fn split(rows: &[&Row], wanted: impl Fn(&Row) -> bool) -> Vec<Bar> {
-    let bar = |row: &&Row| Bar {
-        label: label(row),
-        segments: row
-            .bytes_by_kind
-            .iter()
-            .map(|(kind, count)| (kind.clone(), *count as f64 / row.produced_bytes as f64))
-            .collect(),
-        said: format!(
-            "{:.*} ({} of {})",
-            if row.cross_zone_ratio.unwrap_or(0.0) < 0.1 { 4 } else { 2 },
-            row.cross_zone_ratio.unwrap_or(0.0),
-            bytes(row.cross_zone_bytes),
-            bytes(row.produced_bytes)
-        ),
+    let bar = |row: &&Row| {
+        let (ratio, produced) = (row.cross_zone_ratio.unwrap_or(0.0), row.produced_bytes);
+        let digits = if ratio < 0.1 { 4 } else { 2 };
+        Bar {
+            label: label(row),
+            segments: shown(row).map(|(kind, count)| (kind.to_owned(), count as f64 / produced as f64)).collect(),
+            said: format!("{ratio:.digits$} ({} of {})", bytes(row.cross_zone_bytes), bytes(produced)),
+        }
     };
     rows.iter().filter(|row| wanted(row)).map(bar).collect()
 }
@@ -93,8 +97,16 @@ fn plain(rows: &[&Row], digits: usize, of: impl Fn(&Row) -> Option<f64>) -> Vec<
     rows.iter().filter_map(bar).collect()
 }
 
-fn kinds(rows: &[&Row]) -> Vec<String> {
-    let mut kinds: Vec<String> = rows.iter().flat_map(|row| row.bytes_by_kind.keys().cloned()).collect();
+/// Kinds that can be seen in a bar, and the others together.
+fn shown(row: &Row) -> impl Iterator<Item = (&str, u64)> {
+    let is_seen = |kind: &str, count: u64| kind != OTHER && count as f64 >= SHARE_SEEN * row.cross_zone_bytes as f64;
+    let kinds = row.bytes_by_kind.iter().map(|(kind, count)| (kind.as_str(), *count));
+    let rest: u64 = kinds.clone().filter(|(kind, count)| !is_seen(kind, *count)).map(|(_, count)| count).sum();
+    kinds.filter(move |(kind, count)| is_seen(kind, *count)).chain((rest > 0).then_some((OTHER, rest)))
+}
+
+fn kinds<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
+    let mut kinds: Vec<&str> = rows.iter().flat_map(|row| shown(row)).map(|(kind, _)| kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     kinds
@@ -140,7 +152,7 @@ impl Svg {
         self.y += GAP;
     }
 
-    fn legend(&mut self, kinds: &[String]) {
+    fn legend(&mut self, kinds: &[&str]) {
         let mut x = 8.0;
         for kind in kinds {
             let width = 26.0 + kind.len() as f64 * 7.0;

@@ -141,20 +141,32 @@ fn sent(namespace: &str, interface: &str) -> Result<Link> {
     Ok(Link { sent_bytes: count("bytes")?, sent_packets: count("packets")? })
 }
 
-/// Removes the namespaces of runs that are gone, and ends what still runs in them.
+/// A folder for a system's data. It goes with the value, or with what a killed run left.
+pub fn folder() -> Result<tempfile::TempDir> {
+    Ok(tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", std::process::id())).tempdir()?)
+}
+
+/// Removes what runs that are gone have left: processes, namespaces, data.
 fn sweep() -> Result<()> {
-    for line in ip(&["netns", "list"])?.lines() {
-        let name = line.split_whitespace().next().unwrap_or_default();
-        let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-        let run = rest.split('-').next().unwrap_or_default();
-        let command_line = fs::read_to_string(format!("/proc/{run}/cmdline")).unwrap_or_default();
-        // The id of a dead run may belong to another program by now.
-        if !command_line.contains("cross_zone") {
-            println!("removing {name}, left by a run that is gone");
-            remove(name);
+    let namespaces = ip(&["netns", "list"])?;
+    let names = namespaces.lines().filter_map(|line| line.split_whitespace().next());
+    for name in names.filter(|name| is_left(name)) {
+        println!("removing {name}, left by a run that is gone");
+        remove(name);
+    }
+    for entry in fs::read_dir(std::env::temp_dir())?.filter_map(Result::ok) {
+        if entry.file_name().to_str().is_some_and(is_left) {
+            fs::remove_dir_all(entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Named by a run that does not run any more.
+fn is_left(name: &str) -> bool {
+    let Some(run) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) else { return false };
+    // The id of a dead run may belong to another program by now.
+    !fs::read_to_string(format!("/proc/{run}/cmdline")).unwrap_or_default().contains("cross_zone")
 }
 
 fn remove(name: &str) {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 
-use crate::ground::{Ground, ZONES, Zone, address, zone_name};
+use crate::ground::{self, Ground, ZONES, Zone, address, zone_name};
 use crate::load;
 use crate::process::{self, Owned};
 use crate::sockets;
@@ -41,7 +41,7 @@ pub struct Kafka {
 
 impl Kafka {
     pub fn new(clients: PathBuf, follower_fetching: bool) -> Result<Kafka> {
-        let (class_path, data) = (class_path()?, tempfile::tempdir()?);
+        let (class_path, data) = (class_path()?, ground::folder()?);
         Ok(Kafka { class_path, clients, follower_fetching, data, brokers: Vec::new() })
     }
 

@@ -16,6 +16,8 @@ use crate::process::{self, Owned};
 const READY_MAX: Duration = Duration::from_secs(120);
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
+pub const VALUE_BYTES: u32 = 1000;
+
 /// What the clients of a zone do.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -23,7 +25,6 @@ pub struct Plan {
     pub partitions: u32,
     /// Of record values, from the zone's one producer.
     pub bytes_per_second: u64,
-    pub value_bytes: u32,
     pub linger_ms: u32,
     /// Partitions that each reader of the zone reads.
     pub read: Vec<u32>,
@@ -96,7 +97,7 @@ impl Clients {
         let numbers = [
             ("--partitions", u64::from(plan.partitions)),
             ("--bytes-per-second", plan.bytes_per_second),
-            ("--value-bytes", u64::from(plan.value_bytes)),
+            ("--value-bytes", u64::from(VALUE_BYTES)),
             ("--linger-ms", u64::from(plan.linger_ms)),
             ("--readers", u64::from(plan.readers)),
         ];

@@ -8,6 +8,7 @@
 //!       --seconds N        how long each workload is measured
 //!       --rate N           MB/s of each zone's producer [default: 5]
 //!       --latency-ms N     added by the object store to each request [default: 0]
+//!       --binary PATH      Milepost's brokers of another build
 //!       --chart FILE       where the chart goes too
 //! ```
 //! Each zone is a network namespace with one link to the other zones and another to the store (`ground.rs`). Clients
@@ -25,6 +26,7 @@
 //!
 //! Another system is another file beside `kafka.rs` and a line in `suite.rs`.
 
+mod aims;
 mod chart;
 mod ground;
 mod kafka;
@@ -81,6 +83,7 @@ struct Options {
     seconds: Option<u64>,
     rate: u64,
     latency: Duration,
+    binary: PathBuf,
     chart: Option<PathBuf>,
 }
 
@@ -93,6 +96,7 @@ impl Options {
             seconds: None,
             rate: 5_000_000,
             latency: Duration::ZERO,
+            binary: env!("CARGO_BIN_EXE_milepost").into(),
             chart: None,
         };
         let mut arguments = arguments.into_iter();
@@ -105,6 +109,7 @@ impl Options {
                 "--seconds" => options.seconds = Some(next()?.parse::<u64>()?.max(1)),
                 "--rate" => options.rate = next()?.parse::<u64>()?.max(1) * 1_000_000,
                 "--latency-ms" => options.latency = Duration::from_millis(next()?.parse()?),
+                "--binary" => options.binary = next()?.into(),
                 "--chart" => options.chart = Some(next()?.into()),
                 // cargo says this to every bench.
                 "--bench" => {}
@@ -136,7 +141,7 @@ async fn run(options: &Options) -> Result<()> {
             clients: clients.clone(),
             times: options.times(),
             workload: item.workload.clone(),
-            system: item.system(clients.clone())?,
+            system: item.system(&options.binary, clients.clone())?,
         };
         let about = format!("{}, {}", item.which.name(), item.workload.name);
         for row in run.rows().await.context(about)? {
@@ -152,6 +157,7 @@ async fn run(options: &Options) -> Result<()> {
     if let Some(path) = &options.chart {
         std::fs::write(path, &chart).with_context(|| path.display().to_string())?;
     }
+    println!("{}", aims::told(&rows));
     println!("{} after {:.0} s", folder.join("report.json").display(), started.elapsed().as_secs_f64());
     Ok(())
 }

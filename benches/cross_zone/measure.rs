@@ -13,7 +13,7 @@ use crate::system::{BytesByKind, System};
 /// Of TCP, IP and Ethernet with time stamps, for each packet.
 const HEADER_BYTES: u64 = 66;
 /// What no kind accounts for.
-const OTHER: &str = "other";
+pub const OTHER: &str = "other";
 
 /// What everything stood at, at one time.
 pub struct Snapshot {
@@ -22,6 +22,7 @@ pub struct Snapshot {
     kinds: BytesByKind,
     cpu: Duration,
     requests: Vec<Requests>,
+    batches: Option<u64>,
     seen: Vec<Seen>,
 }
 
@@ -34,6 +35,9 @@ pub struct Window {
     pub cpu: Duration,
     /// By zone.
     pub requests: Vec<Requests>,
+    pub batches: Option<u64>,
+    /// By zone, from when the load began, before the window did.
+    pub requests_since_begin: Vec<Requests>,
     /// By zone.
     pub seen: Vec<Seen>,
 }
@@ -46,7 +50,8 @@ impl Snapshot {
             seen.push(zone.mark().await?);
         }
         let (cpu, requests) = (process::cpu(&system.pids())?, system.store_requests(ground)?);
-        Ok(Snapshot { at, links, kinds: system.bytes_by_kind(ground)?, cpu, requests, seen })
+        let (kinds, batches) = (system.bytes_by_kind(ground)?, system.batches(ground)?);
+        Ok(Snapshot { at, links, kinds, cpu, requests, batches, seen })
     }
 
     /// From `before` to this one, taken of the same brokers and clients.
@@ -62,6 +67,7 @@ impl Snapshot {
         window.kinds.retain(|_, bytes| *bytes > 0);
         window.cpu = self.cpu.saturating_sub(before.cpu);
         window.requests = self.requests.into_iter().zip(before.requests).map(|(now, then)| now.since(then)).collect();
+        window.batches = self.batches.zip(before.batches).map(|(now, then)| now.saturating_sub(then));
         window.seen = self.seen.into_iter().zip(&before.seen).map(|(now, then)| now.since(then)).collect();
         window
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 
-use crate::ground::{Ground, ZONES, Zone, address, zone_name};
+use crate::ground::{self, Ground, ZONES, Zone, address, zone_name};
 use crate::load;
 use crate::process::{self, Owned};
 use crate::store::{self, Requests, Store};
@@ -43,7 +43,7 @@ pub struct Milepost {
 
 impl Milepost {
     pub fn new(binary: PathBuf, clients: PathBuf, settings: Settings) -> Result<Milepost> {
-        let data = tempfile::tempdir()?;
+        let data = ground::folder()?;
         Ok(Milepost { binary, clients, settings, data, replaced: 0, brokers: Vec::new(), store: None })
     }
 
@@ -80,6 +80,10 @@ impl Milepost {
         let log = fs::File::create(self.data.path().join(format!("{name}.log")))?;
         command.stdout(log.try_clone()?).stderr(log).stdin(Stdio::null());
         Owned::spawn(command)
+    }
+
+    fn metrics(&self, ground: &Ground, broker: usize) -> Result<String> {
+        ground.http_get(&ground.zone(self.zone_of(broker)), &format!("http://{}/metrics", metrics_address(broker)))
     }
 
     async fn wait_ready(&self, ground: &Ground) -> Result<()> {
@@ -119,18 +123,25 @@ impl System for Milepost {
         let mut bytes = BytesByKind::new();
         for broker in 0..self.count() {
             let zone = self.zone_of(broker);
-            let url = format!("http://{}/metrics", metrics_address(broker));
-            for line in ground.http_get(&ground.zone(zone), &url)?.lines() {
+            for line in self.metrics(ground, broker)?.lines() {
                 let Some(sample) = Sample::parse(line, "milepost_peer_bytes_sent_total") else { continue };
-                let peer: Option<usize> = sample.label("peer").and_then(|peer| peer.parse().ok());
-                let is_here = peer.is_some_and(|peer| peer > 0 && self.zone_of(peer - 1) == zone);
-                if !is_here {
+                if sample.label("zone") != Some(&zone_name(zone)) {
                     let kind = sample.label("kind").unwrap_or("unknown").to_owned();
                     *bytes.entry(kind).or_default() += sample.value;
                 }
             }
         }
         Ok(bytes)
+    }
+
+    fn batches(&self, ground: &Ground) -> Result<Option<u64>> {
+        let mut batches = 0;
+        for broker in 0..self.count() {
+            let text = self.metrics(ground, broker)?;
+            let samples = text.lines().filter_map(|line| Sample::parse(line, "milepost_upload_batches_total"));
+            batches += samples.map(|sample| sample.value).sum::<u64>();
+        }
+        Ok(Some(batches))
     }
 
     fn store_requests(&self, ground: &Ground) -> Result<Vec<Requests>> {
@@ -159,7 +170,8 @@ struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     fn parse(line: &'a str, name: &str) -> Option<Sample<'a>> {
-        let (labels, value) = line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} ")?;
+        let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
+        let labels = labels.trim_start_matches('{').trim_end_matches('}');
         Some(Sample { labels, value: value.trim().parse::<f64>().ok()? as u64 })
     }
 

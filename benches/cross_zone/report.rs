@@ -6,9 +6,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::load::VALUE_BYTES;
 use crate::measure::Window;
 use crate::prices::{Bill, Prices};
 use crate::system::BytesByKind;
+
+/// A system that acknowledges less of what it is offered has not kept up.
+const KEPT_UP: f64 = 0.95;
 
 /// One system under one workload. Fields are absent where they mean nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -18,6 +22,9 @@ pub struct Row {
     pub seconds: f64,
     /// Values of records that were acknowledged; in the catch-up, that were read.
     pub produced_bytes: u64,
+    /// What producers gave their client in that time: where it is much more, the system did not keep up, and neither its
+    /// ratio nor its times are those of steady load.
+    pub offered_bytes: u64,
     /// Of the kernel's counters of the links between zones; each byte once, where it leaves its zone.
     pub cross_zone_bytes: u64,
     /// All bytes across zones for each byte produced.
@@ -29,6 +36,8 @@ pub struct Row {
     pub store_gets: u64,
     pub store_bytes_in: u64,
     pub store_bytes_out: u64,
+    /// Batches of records in the objects stored.
+    pub store_batches: Option<u64>,
     /// Of the zone that asked most.
     pub gets_per_object_per_zone: Option<f64>,
     pub ack_p50_ms: Option<f64>,
@@ -62,6 +71,7 @@ impl Row {
             workload: workload.to_owned(),
             seconds,
             produced_bytes,
+            offered_bytes: seen.sent_records * u64::from(VALUE_BYTES),
             cross_zone_bytes: load.cross_bytes,
             cross_zone_ratio: ratio(load.cross_bytes as f64),
             cross_zone_ratio_above_idle: ratio((load.cross_bytes as f64 - floor * seconds).max(0.0)),
@@ -70,6 +80,7 @@ impl Row {
             store_gets: sum(|zone| zone.gets),
             store_bytes_in: sum(|zone| zone.bytes_in),
             store_bytes_out: sum(|zone| zone.bytes_out),
+            store_batches: load.batches,
             gets_per_object_per_zone: gets_per_object(load),
             ack_p50_ms: seen.ack_us.ms(0.5),
             ack_p99_ms: seen.ack_us.ms(0.99),
@@ -85,6 +96,10 @@ impl Row {
             failed_records: seen.failed_records,
             ..Row::default()
         }
+    }
+
+    pub fn kept_up(&self) -> bool {
+        self.produced_bytes as f64 >= KEPT_UP * self.offered_bytes as f64
     }
 
     /// What a GB costs, by the price sheet.
@@ -105,10 +120,12 @@ impl Row {
     }
 }
 
-/// Under steady load each zone has the other zones' objects to fetch; its own it has already.
+/// Under steady load each zone has the other zones' objects to fetch; its own it has already. Counted from the first
+/// object on: in a window, objects of before it are fetched.
 fn gets_per_object(load: &Window) -> Option<f64> {
-    let puts: u64 = load.requests.iter().map(|zone| zone.puts).sum();
-    let shares = load.requests.iter().filter(|zone| puts > zone.puts);
+    let requests = &load.requests_since_begin;
+    let puts: u64 = requests.iter().map(|zone| zone.puts).sum();
+    let shares = requests.iter().filter(|zone| puts > zone.puts);
     shares.map(|zone| zone.gets as f64 / (puts - zone.puts) as f64).max_by(f64::total_cmp)
 }
 
@@ -156,6 +173,10 @@ pub fn table(rows: &[Row]) -> String {
         kinds.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
         let told: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {}", bytes(**count))).collect();
         text += &format!("{:23} {:24} {}\n", row.system, row.workload, told.join(", "));
+        if !row.kept_up() {
+            let offered = bytes(row.offered_bytes);
+            text += &format!("{:23} {:24} did not keep up: {offered} were offered\n", "", "");
+        }
         if let Some(seconds) = row.serving_after_s {
             text += &format!("{:23} {:24} serving after {seconds:.1} s\n", "", "");
         }

@@ -1,6 +1,6 @@
 //! Which workloads run on which systems.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -35,12 +35,10 @@ pub struct Item {
 }
 
 impl Item {
-    pub fn system(&self, clients: PathBuf) -> Result<Box<dyn System>> {
+    /// `binary` is Milepost's broker.
+    pub fn system(&self, binary: &Path, clients: PathBuf) -> Result<Box<dyn System>> {
         Ok(match self.which {
-            Which::Milepost => {
-                let binary = env!("CARGO_BIN_EXE_milepost").into();
-                Box::new(Milepost::new(binary, clients, self.settings.clone())?)
-            }
+            Which::Milepost => Box::new(Milepost::new(binary.to_owned(), clients, self.settings.clone())?),
             Which::Kafka => Box::new(Kafka::new(clients, false)?),
             Which::KafkaFollowerFetching => Box::new(Kafka::new(clients, true)?),
         })
@@ -72,11 +70,11 @@ pub fn items(is_quick: bool, rate: u64, latency: Duration) -> Vec<Item> {
         object_bytes: None,
         store_latency: latency,
     };
-    // So many requests that each object gets this size at this rate.
+    // So many requests that each object gets this size at this rate; larger when it has to catch up.
     let objects = |bytes: u64| Settings {
         puts_per_second: Some(rate as f64 / bytes as f64),
         puts_burst: Some(1),
-        object_bytes: Some(bytes + bytes / 8),
+        object_bytes: Some(2 * bytes),
         ..default.clone()
     };
     let named = |name: &str| Workload { name: name.to_owned(), ..plain.clone() };

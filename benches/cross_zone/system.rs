@@ -39,6 +39,12 @@ pub trait System {
     /// What each zone asked of an object store; nothing where there is none.
     fn store_requests(&self, ground: &Ground) -> Result<Vec<Requests>>;
 
+    /// Batches of records in stored objects so far, where the system tells: how much its clients send at once decides how
+    /// much it has to say about an object.
+    fn batches(&self, _ground: &Ground) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Ends the broker of `zone` for good, with its disk, and starts an empty one in its place.
     async fn replace_broker(&mut self, ground: &Ground, zone: Zone) -> Result<()>;
 }

@@ -67,11 +67,14 @@ impl Run<'_> {
         let idle = self.snapshot(&mut []).await?.since(before);
 
         let mut clients = self.start_clients().await?;
+        let begun = self.system.store_requests(self.ground)?;
         clients.iter_mut().try_for_each(Clients::begin)?;
         self.wait(self.times.warm, "warming up").await;
         let before = self.snapshot(&mut clients).await?;
         self.wait(self.times.measured, "measured").await;
-        let load = self.snapshot(&mut clients).await?.since(before);
+        let mut load = self.snapshot(&mut clients).await?.since(before);
+        let now = self.system.store_requests(self.ground)?;
+        load.requests_since_begin = now.into_iter().zip(begun).map(|(now, then)| now.since(then)).collect();
         let mut rows = vec![Row::new(&system, &workload, &idle, &load, load.all_seen().acked_bytes)];
         if self.workload.and_later {
             let mut written = Seen::default();
@@ -141,7 +144,6 @@ impl Run<'_> {
             topic: "zones".to_owned(),
             partitions: workload.partitions,
             bytes_per_second: workload.bytes_per_second,
-            value_bytes: 1000,
             linger_ms: workload.linger_ms,
             read: (0..workload.partitions).filter(|partition| *partition as usize % ZONES == zone).collect(),
             readers: workload.readers,
