@@ -5,6 +5,9 @@
 //! listening on http://127.0.0.1:9000
 //! $ curl http://127.0.0.1:9000/_milepost/stats
 //! $ curl http://127.0.0.1:9000/_milepost/faults -d '{"operation": "put", "count": 3, "fault": "slow_down"}'
+//! $ curl http://127.0.0.1:9000/_milepost/faults -d '{"operation": "get", "rate": 0.5, "fault": {"hang_ms": 9000}}'
+//! $ curl -X DELETE http://127.0.0.1:9000/_milepost/faults
+//! $ curl http://127.0.0.1:9000/_milepost/outage -d 5000
 //! ```
 
 #[path = "../tests/s3/mod.rs"]

@@ -25,10 +25,13 @@ pub const JOIN: u8 = 7;
 /// This broker's replica of a shard: (applied index, snapshot). For the audit; asks no leader.
 pub const STATE: u8 = 8;
 
+/// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
+pub const READ: u8 = 10;
+
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
-        COMMIT => "commit",
+        COMMIT => "forward",
         AWAIT_HELD => "await_held",
         SHARD_ENTRY => "shard_entry",
         READ_INDEX => "read_index",
@@ -36,8 +39,8 @@ pub fn kind_name(kind: u8) -> &'static str {
         ROOT => "root",
         JOIN => "join",
         STATE => "state",
-        128.. => "raft",
-        _ => "unknown",
+        READ => "read",
+        _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }
 

@@ -20,6 +20,7 @@ type Serialise = Box<dyn FnOnce() -> Bytes + Send>;
 pub(crate) trait ErasedMachine: Send + Sync + 'static {
     /// The response is only made when somebody waits for it.
     fn apply(&self, at: LogPosition, payload: Bytes, wanted: bool) -> Result<Answer, Corrupt>;
+    fn appended(&self, payload: &Bytes);
     fn snapshot(&self) -> Serialise;
     fn restore(&self, at: LogPosition, snapshot: Bytes) -> Result<(), Corrupt>;
 }
@@ -30,6 +31,10 @@ impl<S: StateMachine> ErasedMachine for Typed<S> {
     fn apply(&self, at: LogPosition, payload: Bytes, wanted: bool) -> Result<Answer, Corrupt> {
         let response = self.0.apply(at, payload)?;
         Ok(if wanted { Answer::new(Box::new(response)) } else { Answer::none() })
+    }
+
+    fn appended(&self, payload: &Bytes) {
+        self.0.appended(payload);
     }
 
     fn snapshot(&self) -> Serialise {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::testing::{Cluster, PATIENCE, eventually};
+use crate::testing::{Cluster, PATIENCE, TestNode, eventually};
 use crate::*;
 
 fn defaults(_: &mut Config) {}
@@ -34,6 +34,22 @@ fn three_nodes_elect_a_leader_and_apply_the_same() {
     let heard = leader.group().heard_within(PATIENCE);
     assert_eq!(heard, [(1, true), (2, true), (3, true)].into());
     assert!(leader.group().last_heard().is_some());
+}
+
+#[test]
+fn every_replica_hears_of_an_entry_when_it_comes_into_the_log() {
+    let cluster = Cluster::start(3, 1, defaults);
+    let leader = cluster.leader();
+    for line in lines(20) {
+        leader.write(&line).expect("committed");
+    }
+    for node in &cluster.nodes {
+        // Twice, where an append was repeated.
+        eventually(|| {
+            let appended = node.group().machine().appended();
+            lines(20).iter().all(|line| appended.contains(line))
+        });
+    }
 }
 
 #[test]
@@ -69,6 +85,31 @@ fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost() {
     assert_eq!(count, 51);
     cluster.add(first);
     assert_eq!(cluster.node(first).wait_for_lines(51)[..50], lines(50));
+}
+
+#[test]
+fn a_leader_whose_process_has_ended_is_replaced_before_its_lease_is_over() {
+    let for_ever = |config: &mut Config| {
+        config.election_min = PATIENCE * 10;
+        config.election_max = PATIENCE * 20;
+    };
+    // Both survivors are heirs, each of some of the groups.
+    let mut cluster = Cluster::start(3, 2, for_ever);
+    let first = cluster.leader_id();
+    let survivor = cluster.nodes.iter().map(|node| node.id()).find(|id| *id != first).expect("three nodes");
+    assert!(!cluster.node(first).node.has_ended(survivor));
+    cluster.take(first).kill();
+    let led_by_survivors = |node: &TestNode| {
+        node.groups.iter().all(|group| {
+            let now = *group.leadership().borrow();
+            now.leader.is_some_and(|leader| leader != first)
+        })
+    };
+    eventually(|| cluster.nodes.iter().all(led_by_survivors));
+    assert!(cluster.node(survivor).node.has_ended(first));
+    cluster.leader().write(b"after").expect("two of three commit");
+    cluster.add(first);
+    eventually(|| !cluster.node(survivor).node.has_ended(first));
 }
 
 #[test]

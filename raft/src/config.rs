@@ -24,7 +24,7 @@ pub struct Config {
     /// This node has run before, so its log must be there. A node that starts over under its old id could vote twice
     /// in a term and has forgotten what it acknowledged.
     pub must_exist: bool,
-    /// Time between beats of a leader.
+    /// Time between beats of a leader; all groups of a node beat together.
     pub heartbeat: Duration,
     pub election_min: Duration,
     /// Also the leader lease: a follower starts an election `election_max + random(election_min..election_max)` after
@@ -70,10 +70,10 @@ impl Config {
             advertise: String::new(),
             data_dir: data_dir.into(),
             must_exist: false,
-            heartbeat: Duration::from_millis(100),
+            heartbeat: Duration::from_millis(150),
             election_min: Duration::from_millis(300),
-            election_max: Duration::from_millis(450),
-            beat_hold: Duration::from_millis(20),
+            election_max: Duration::from_millis(400),
+            beat_hold: Duration::from_millis(5),
             snapshot_entries: 20_000,
             snapshot_log_bytes: 64 << 20,
             kept_entries: 5_000,
@@ -125,6 +125,8 @@ impl Config {
         let raft = openraft::Config {
             cluster_name: format!("group-{group}"),
             heartbeat_interval: heartbeat,
+            // Every group would beat at moments of its own: see `beats`.
+            enable_heartbeat: false,
             // Beats to a follower that has just acknowledged entries are left out.
             heartbeat_min_interval: Some(heartbeat.min(room.saturating_sub(1))),
             election_timeout_min: election_min,

@@ -21,6 +21,7 @@
 //! cost a handful of tasks each: hundreds on a node, not thousands.
 
 mod apply;
+mod beats;
 mod codec;
 mod config;
 mod data_dir;
@@ -40,6 +41,7 @@ mod service;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod snapshot;
+mod succession;
 mod transport;
 mod types;
 
@@ -56,7 +58,7 @@ pub use group::{Group, Leadership, Proposal};
 pub use machine::{SnapshotStore, StateMachine};
 pub use node::{LogSyncs, Node};
 pub use service::Service;
-pub use transport::{PeerTraffic, call_address};
+pub use transport::{PeerTraffic, call_address, raft_kind_name};
 
 /// A member of a cluster. Issued by the application, one per data directory, never used again after the directory is
 /// lost; 0 stands for "not a member yet".

@@ -16,6 +16,10 @@ pub trait StateMachine: Send + Sync + 'static {
     /// [`Corrupt`] stops this replica (an unknown entry kind, for one): the entry is never skipped.
     fn apply(&self, at: LogPosition, payload: Bytes) -> Result<Self::Response, Corrupt>;
 
+    /// An entry has come to this replica's log. Most are applied a little later; some never are, or twice told of. A hint
+    /// to prepare for it: cheap, and never a reason to show anything. Called on the way into the log.
+    fn appended(&self, _payload: &Bytes) {}
+
     /// Takes a consistent copy now, cheaply; the closure serialises it later, off the apply task.
     fn snapshot(&self) -> Box<dyn FnOnce() -> Bytes + Send>;
 

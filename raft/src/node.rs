@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::apply::{Applier, Typed};
+use crate::beats;
 use crate::data_dir::open_data_dir;
 use crate::log::{GroupLog, GroupState, Log};
 use crate::network::GroupNetwork;
@@ -21,8 +22,12 @@ use crate::snapshot::{Newest, SnapshotDir};
 use crate::transport::{Lane, Limits, PeerTraffic, Peers, Traffic, listen};
 use crate::types::{Raft, position};
 use crate::{
-    CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service, SnapshotStore, StateMachine, door,
+    CallError, Config, Error, Group, GroupId, Identity, LogPosition, NodeId, Service, SnapshotStore, StateMachine,
+    door, succession,
 };
+
+/// Ended connections of callers that wait to be looked at.
+const LOST_QUEUED_MAX: usize = 64;
 
 /// One node: its log, its listener and the groups opened on it. A cheap clone.
 #[derive(Clone)]
@@ -45,6 +50,8 @@ struct Inner {
     peers: Peers,
     traffic: Traffic,
     listening: AbortHandle,
+    beating: AbortHandle,
+    succeeding: AbortHandle,
     /// Tells apart the append streams this node sends, over all groups.
     sessions: Arc<AtomicU32>,
 }
@@ -77,13 +84,18 @@ impl Node {
             opened.map_err(|why| Error::Stopped(format!("opening the log panicked: {why}")))??;
         let limits = Limits::of(&config);
         let traffic = Traffic::default();
-        let serve = Arc::new(Serve::new(service));
+        let (lost, lost_callers) = mpsc::channel(LOST_QUEUED_MAX);
+        let serve = Arc::new(Serve::new(service, lost));
         let what = format!("listening on {}", config.listen);
         let listener = listen(config.listen, identity.clone(), limits, traffic.clone(), serve.clone());
         let (listen_addr, accepting) = listener.await.map_err(Error::io(what))?;
         let listening = tokio::spawn(accepting).abort_handle();
+        let beating = tokio::spawn(beats::beat(serve.clone(), config.heartbeat)).abort_handle();
+        let peers = Peers::new(identity.clone(), limits, traffic.clone());
+        let succeeding = succession::succeed_the_ended(lost_callers, peers.clone(), serve.clone());
         let inner = Inner {
-            peers: Peers::new(identity.clone(), limits, traffic.clone()),
+            peers,
+            succeeding: tokio::spawn(succeeding).abort_handle(),
             config,
             identity,
             listen_addr,
@@ -95,6 +107,7 @@ impl Node {
             serve,
             traffic,
             listening,
+            beating,
             sessions: Arc::default(),
         };
         Ok(Node { inner: Arc::new(inner) })
@@ -152,7 +165,7 @@ impl Node {
         }
         let erased = Arc::new(Typed(machine.clone()));
         let state = lock(&self.inner.unopened).get(&id).cloned().unwrap_or_default();
-        let log = GroupLog::new(id, self.inner.log.clone(), state);
+        let log = GroupLog::new(id, self.inner.log.clone(), state).telling(erased.clone());
         match self.open_erased(id, log, erased).await {
             Ok(replica) => {
                 lock(&self.inner.unopened).remove(&id);
@@ -256,6 +269,25 @@ impl Node {
     /// # Errors
     /// See [`CallError`].
     pub async fn call(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
+        self.call_on(Lane::Application, to, kind, body, within).await
+    }
+
+    /// As [`Node::call`], over a connection of its own: for answers so large that others would wait behind them.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call_bulk(&self, to: NodeId, kind: u8, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
+        self.call_on(Lane::Bulk, to, kind, body, within).await
+    }
+
+    async fn call_on(
+        &self,
+        lane: Lane,
+        to: NodeId,
+        kind: u8,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<Bytes, CallError> {
         let inner = &self.inner;
         if kind >= crate::transport::FIRST_RAFT_KIND || body.len() > inner.config.body_bytes_max {
             return Err(CallError::Unreachable("kind or length of the request is not allowed".into()));
@@ -269,11 +301,18 @@ impl Node {
             };
         }
         let deadline = tokio::time::Instant::now() + within;
-        let connecting = inner.peers.connection(to, Lane::Application);
+        let connecting = inner.peers.connection(to, lane);
         let connection =
             timeout(within, connecting).await.map_err(|_| CallError::Unreachable("no connection in time".into()))??;
         let mut request = connection.request(kind, body, false)?;
         request.answer(deadline.saturating_duration_since(tokio::time::Instant::now())).await
+    }
+
+    /// The node's process has ended and no other took its place: its machine refused the last attempt to connect. A node
+    /// that is merely silent has not. Known of nodes that this one dials, such as the followers of a leader, and of
+    /// leaders lost.
+    pub fn has_ended(&self, node: NodeId) -> bool {
+        self.inner.peers.has_ended(node)
     }
 
     /// Per peer and kind, since the start.
@@ -302,6 +341,8 @@ impl Node {
             self.inner.serve.remove(replica.group());
         }
         self.inner.listening.abort();
+        self.inner.beating.abort();
+        self.inner.succeeding.abort();
         self.inner.peers.close_all();
         self.inner.log.close().await;
     }
@@ -315,6 +356,8 @@ impl Node {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.listening.abort();
+        self.beating.abort();
+        self.succeeding.abort();
     }
 }
 

@@ -21,11 +21,19 @@ const APPENDS_QUEUED_MAX: usize = 256;
 pub(crate) struct Serve {
     service: Arc<dyn Service>,
     replicas: RwLock<HashMap<GroupId, Arc<Replica>>>,
+    /// Whose connection ended, for [`crate::succession`].
+    lost: mpsc::Sender<NodeId>,
 }
 
 impl Serve {
-    pub(crate) fn new(service: Arc<dyn Service>) -> Self {
-        Serve { service, replicas: RwLock::default() }
+    pub(crate) fn new(service: Arc<dyn Service>, lost: mpsc::Sender<NodeId>) -> Self {
+        Serve { service, replicas: RwLock::default(), lost }
+    }
+
+    /// A connection that brought Raft's requests from this node has ended.
+    pub(crate) fn caller_lost(&self, node: NodeId) {
+        // With so many lost that there is no room, elections begin when their time has come.
+        let _ = self.lost.try_send(node);
     }
 
     pub(crate) fn service(&self) -> &Arc<dyn Service> {

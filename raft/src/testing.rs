@@ -16,13 +16,20 @@ use crate::*;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Keeps every payload in order.
+/// Keeps every payload in order, and apart from that those that came into the log.
 #[derive(Default)]
-pub(crate) struct Journal(Mutex<Vec<Bytes>>);
+pub(crate) struct Journal {
+    lines: Mutex<Vec<Bytes>>,
+    appended: Mutex<Vec<Bytes>>,
+}
 
 impl Journal {
     pub(crate) fn lines(&self) -> Vec<Bytes> {
-        self.0.lock().unwrap().clone()
+        self.lines.lock().unwrap().clone()
+    }
+
+    pub(crate) fn appended(&self) -> Vec<Bytes> {
+        self.appended.lock().unwrap().clone()
     }
 }
 
@@ -34,9 +41,13 @@ impl StateMachine for Journal {
         if &payload[..] == b"unknown kind" {
             return Err(Corrupt("unknown kind".into()));
         }
-        let mut lines = self.0.lock().unwrap();
+        let mut lines = self.lines.lock().unwrap();
         lines.push(payload);
         Ok(lines.len())
+    }
+
+    fn appended(&self, payload: &Bytes) {
+        self.appended.lock().unwrap().push(payload.clone());
     }
 
     fn snapshot(&self) -> Box<dyn FnOnce() -> Bytes + Send> {
@@ -57,7 +68,7 @@ impl StateMachine for Journal {
             let length = snapshot.get_u32() as usize;
             lines.push(snapshot.split_to(length));
         }
-        *self.0.lock().unwrap() = lines;
+        *self.lines.lock().unwrap() = lines;
         Ok(())
     }
 }

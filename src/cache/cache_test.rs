@@ -1,5 +1,6 @@
 use futures::future::join_all;
 
+use super::zone_test::Alone;
 use super::*;
 use crate::object::Memory;
 use crate::object::fault::{Fault, Faulty, Gate, Operation};
@@ -20,6 +21,8 @@ fn small() -> Settings {
         object_whole_bytes_max: 100,
         chunk_bytes: 40,
         get_timeout: Duration::from_secs(10),
+        // Tests that count GETs decide themselves which are repeated.
+        hedging: hedge::Settings::percent(0.0),
         ..Settings::default()
     }
 }
@@ -30,7 +33,8 @@ async fn with(objects: &[(u64, usize)], settings: Settings) -> (Faulty, Cache) {
     for (sequence, len) in objects {
         store.put_if_absent(&paths.key(id(*sequence)), bytes(*len)).await.unwrap();
     }
-    (store.clone(), Cache::new(Arc::new(store), paths, settings))
+    let cache = Cache::open(Arc::new(store.clone()), paths, Arc::new(Alone), settings).await.unwrap();
+    (store, cache)
 }
 
 #[tokio::test]
@@ -177,13 +181,36 @@ async fn catching_up_does_not_hold_up_the_newest() {
 }
 
 #[tokio::test]
+async fn a_get_that_hangs_is_sent_again() {
+    let blink = Duration::from_millis(5);
+    let hedging = hedge::Settings { fraction: 0.0, burst: 1.0, delay_min: blink, delay_first: blink, delay_max: blink };
+    let (store, cache) = with(&[(1, 100)], Settings { hedging, ..small() }).await;
+    store.next_get(Fault::Hang);
+    assert_eq!(cache.get(id(1), 100).await.unwrap(), bytes(100));
+    assert_eq!((store.calls(Operation::Get), cache.metrics().gets.get()), (2, 2));
+}
+
+#[tokio::test]
+async fn what_is_prefetched_is_fetched_once_and_not_again_by_its_reader() {
+    let (store, cache) = with(&[(1, 100), (2, 250)], small()).await;
+    tokio::join!(cache.prefetch(id(1), ByteRange::new(30, 10)), cache.prefetch(id(1), ByteRange::new(50, 10)));
+    cache.prefetch(id(1), ByteRange::new(0, 100)).await;
+    cache.prefetch(id(2), ByteRange::new(120, 50)).await;
+    cache.prefetch(id(9), ByteRange::new(0, 100)).await;
+    assert_eq!(store.calls(Operation::Get), 1 + 2 + 1);
+    assert_eq!(cache.get_range(id(2), ByteRange::new(120, 50)).await.unwrap(), bytes(250)[120..170]);
+    assert_eq!(cache.get(id(1), 100).await.unwrap(), bytes(100));
+    assert_eq!(store.calls(Operation::Get), 4);
+}
+
+#[tokio::test]
 async fn the_cache_keeps_within_its_capacity() {
     let settings = Settings { capacity_bytes: 4000, ..small() };
     let objects: Vec<_> = (0..100).map(|sequence| (sequence, 100)).collect();
     let (_, cache) = with(&objects, settings).await;
     for (sequence, _) in objects {
         cache.get(id(sequence), 100).await.unwrap();
-        assert!(cache.parts.usage() <= 4000);
+        assert!(cache.parts.cache.memory().usage() <= 4000);
     }
-    assert!(cache.parts.entries() > 5);
+    assert!(cache.parts.cache.memory().entries() > 5);
 }

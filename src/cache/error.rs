@@ -21,16 +21,21 @@ pub enum Error {
     Store(object::Error),
 }
 
+/// The disk tier cannot be used. Tell the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("disk cache {dir}: {reason}")]
+pub struct OpenError {
+    pub dir: String,
+    pub reason: String,
+}
+
 impl Error {
-    /// Takes apart what the fetch of a part, shared by all that waited for it, ended with.
-    pub(super) fn from_fetch(key: Key, range: ByteRange, error: &foyer::Error) -> Error {
-        match error.downcast_ref::<object::Error>() {
-            Some(object::Error::NotFound { .. }) => Error::NotFound { key },
-            Some(object::Error::OutOfRange { .. }) => Error::OutOfRange { key, range },
-            Some(error) if error.is_transient() => Error::Unavailable(error.clone()),
-            Some(error) => Error::Store(error.clone()),
-            // The fetch did not end: its task was lost, for instance with the runtime.
-            None => Error::Unavailable(object::Error::retryable("get", error)),
+    pub(super) fn from_store(key: Key, range: ByteRange, error: object::Error) -> Error {
+        match error {
+            object::Error::NotFound { .. } => Error::NotFound { key },
+            object::Error::OutOfRange { .. } => Error::OutOfRange { key, range },
+            error if error.is_transient() => Error::Unavailable(error),
+            error => Error::Store(error),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The read cache of one broker: whole objects, or parts of large ones, each fetched once however many ask.
+//! The read cache of one broker, and with those of its neighbours the read cache of its zone: whole objects, or parts of
+//! large ones, each fetched once however many ask.
 //!
 //! In: the name of an object and a byte range, or an object just produced. Out: `Bytes` that share the cached
 //! allocation.
@@ -6,132 +7,166 @@
 //! ```text
 //! object   |<------ head: up to object_whole_bytes_max ------>|<- chunk_bytes ->|<- chunk_bytes ->| ...
 //! parts                            0                                   1                 2
+//!
+//! memory ─▶ disk tier ─▶ the object's owner in this zone ─▶ store
 //! ```
 //! An object that fits the head is fetched whole by its first reader, in one GET and without asking its length
-//! first: the rest is about to be read here too.
+//! first: the rest is about to be read here too. One broker of a zone owns an object: the one that wrote it, or one that
+//! all agree on. The others read from it while it is well, and from the store when it is slow or gone.
 //!
-//! Promises: of concurrent readers of a part one GET is made, and it goes on when the reader that caused it is gone.
+//! Promises: of concurrent readers of a part one fetch is made, and it goes on when the reader that caused it is gone.
+//! Bytes go to brokers of the same zone only. Readers that catch up, and neighbours, have budgets of their own: they hold
+//! up no reader of the newest.
 //! Never: writes to the store, keeps an error, patches bytes, knows what a record is.
-//! Limits: `capacity_bytes` of parts, beside what is being fetched (`gets_max` heads at most, and as many more as
-//! `catch_up_gets_max`) and what readers still hold; [`RANGE_PARTS_MAX`] parts in one range.
+//! Limits: `capacity_bytes` of parts in memory, beside what is being fetched (`gets_max` heads at most, and as many more as
+//! `catch_up_gets_max`; half as many again for neighbours) and what readers still hold; [`SERVED_MAX`] parts on their way
+//! to neighbours; [`RANGE_PARTS_MAX`] parts in one range; the disk tier's own capacity.
 
 mod error;
+mod fetcher;
+mod key;
 mod metrics;
+mod neighbours;
 mod part;
+mod parts;
+mod serve;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use foyer::{CacheBuilder, S3FifoConfig};
 use futures::future::try_join_all;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
-pub use error::Error;
+pub use error::{Error, OpenError};
 pub use metrics::Metrics;
+pub use neighbours::{Neighbours, Request, Zone};
+pub use parts::Disk;
 
+use self::fetcher::{Fetcher, Purpose, Source};
+use self::key::PartKey;
 use self::part::Cut;
-use crate::object::{self, Name, Paths, Store, retry};
+use self::parts::Parts;
+use crate::object::{self, Name, Paths, Store, hedge};
 use crate::types::ByteRange;
 
 /// The most parts of one range: 256 MiB of chunks of 4 MiB.
 pub const RANGE_PARTS_MAX: u64 = 64;
 
+/// Parts on their way to neighbours at once.
+pub const SERVED_MAX: usize = 16;
+
 const GET_ATTEMPTS_MAX: u32 = 4;
 
-/// What an entry costs beside its bytes.
-const ENTRY_BYTES: usize = 128;
+/// Brokers of the zone that are asked for a part before the store is.
+const OWNERS_TRIED_MAX: usize = 2;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub capacity_bytes: usize,
+    /// Memory alone without it.
+    pub disk: Option<Disk>,
     /// Objects up to this length are fetched whole.
     pub object_whole_bytes_max: u64,
     /// Behind that, objects are fetched in pieces of this length.
     pub chunk_bytes: u64,
-    /// GETs at once.
+    /// Fetches at once.
     pub gets_max: usize,
-    /// GETs at once, beside those, for readers that catch up.
+    /// Fetches at once, beside those, for readers that catch up.
     pub catch_up_gets_max: usize,
     /// What a reader waits for one part, retries included.
     pub get_timeout: Duration,
+    /// Of GETs, and of reads from neighbours, each.
+    pub hedging: hedge::Settings,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             capacity_bytes: 512 << 20,
+            disk: None,
             object_whole_bytes_max: 8 << 20,
             chunk_bytes: 4 << 20,
             gets_max: 16,
             catch_up_gets_max: 8,
             get_timeout: Duration::from_secs(15),
+            hedging: hedge::Settings::percent(5.0),
         }
     }
 }
 
-type PartKey = (Name, u64);
-
 /// A handle; clones share the cache.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    parts: foyer::Cache<PartKey, Bytes>,
+    parts: Parts,
     cut: Cut,
     fetcher: Fetcher,
-    catch_up_gets: Arc<Semaphore>,
-    metrics: Metrics,
+    serving: Arc<Semaphore>,
 }
 
 impl Cache {
+    /// # Errors
+    /// The disk tier cannot be used.
+    ///
     /// # Panics
     /// When a length or count in the settings is zero.
-    pub fn new(store: Arc<dyn Store>, paths: Paths, settings: Settings) -> Cache {
+    pub async fn open(
+        store: Arc<dyn Store>,
+        paths: Paths,
+        neighbours: Arc<dyn Neighbours>,
+        settings: Settings,
+    ) -> Result<Cache, OpenError> {
         let cut = Cut::new(settings.object_whole_bytes_max, settings.chunk_bytes);
         assert!(settings.gets_max > 0 && settings.catch_up_gets_max > 0, "no GET would ever be made");
-        // A shard must hold several parts, or one part pushes out all others.
-        let shards = (settings.capacity_bytes as u64 / (8 * cut.part_bytes_max())).clamp(1, 8) as usize;
-        let parts = CacheBuilder::new(settings.capacity_bytes)
-            .with_shards(shards)
-            .with_eviction_config(S3FifoConfig::default())
-            .with_weighter(|_: &PartKey, bytes: &Bytes| ENTRY_BYTES + bytes.len())
-            .build();
-        let metrics = Metrics::default();
-        let fetcher = Fetcher {
-            store,
-            paths,
-            gets: Arc::new(Semaphore::new(settings.gets_max)),
-            get_timeout: settings.get_timeout,
-            metrics: metrics.clone(),
-        };
-        let catch_up_gets = Arc::new(Semaphore::new(settings.catch_up_gets_max));
-        Cache { parts, cut, fetcher, catch_up_gets, metrics }
+        let parts = Parts::open(settings.capacity_bytes, &cut, paths.root(), settings.disk.as_ref()).await?;
+        let source = Arc::new(Source::new(store, paths, neighbours, &settings));
+        let fetcher = Fetcher { source, purpose: Purpose::Tail };
+        Ok(Cache { parts, cut, fetcher, serving: Arc::new(Semaphore::new(SERVED_MAX)) })
     }
 
-    /// A handle on the same cache whose GETs have a budget of their own, so that reading old data never holds up
+    /// A handle on the same cache whose fetches have a budget of their own, so that reading old data never holds up
     /// those who read the newest.
     pub fn catch_up(&self) -> Cache {
-        let mut cache = self.clone();
-        cache.fetcher.gets = self.catch_up_gets.clone();
-        cache
+        self.fetching_for(Purpose::CatchUp)
+    }
+
+    fn fetching_for(&self, purpose: Purpose) -> Cache {
+        Cache { fetcher: Fetcher { purpose, ..self.fetcher.clone() }, ..self.clone() }
     }
 
     pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.fetcher.source.metrics
     }
 
     /// Keeps the producing broker's own copy. For an object that nobody else knows of yet.
     pub fn insert(&self, object: impl Into<Name>, bytes: Bytes) {
         let name = object.into();
         if bytes.len() as u64 <= self.cut.head_bytes {
-            self.parts.insert((name, 0), bytes);
+            self.parts.cache.insert(PartKey { name, part: 0 }, bytes);
             return;
         }
         for part in self.cut.parts(ByteRange::new(0, bytes.len() as u64)) {
             let range = self.cut.range(part);
             let piece = &bytes[range.start as usize..range.end().min(bytes.len() as u64) as usize];
             // A copy: a slice would keep the whole object in memory when only this part is still wanted.
-            self.parts.insert((name, part), Bytes::copy_from_slice(piece));
+            self.parts.cache.insert(PartKey { name, part }, Bytes::copy_from_slice(piece));
+        }
+    }
+
+    /// Fetches what is not here of a range that somebody is about to read. Of an error the reader hears himself.
+    pub async fn prefetch(&self, object: impl Into<Name>, range: ByteRange) {
+        let name = object.into();
+        if range.len == 0 {
+            return;
+        }
+        for part in self.cut.parts(range).take(RANGE_PARTS_MAX as usize) {
+            if self.parts.cache.contains(&PartKey { name, part }) {
+                continue;
+            }
+            self.metrics().prefetches.inc();
+            if self.part(name, part).await.is_err() {
+                return;
+            }
         }
     }
 
@@ -179,47 +214,40 @@ impl Cache {
     }
 
     async fn part(&self, name: Name, part: u64) -> Result<Bytes, Error> {
+        let key = PartKey { name, part };
+        if let Some(entry) = self.parts.cache.memory().get(&key) {
+            self.metrics().hits.inc();
+            return Ok(entry.value().clone());
+        }
+        self.metrics().misses.inc();
         let range = self.cut.range(part);
-        let fetcher = &self.fetcher;
-        let fetch = self.parts.get_or_fetch(&(name, part), || fetcher.clone().fetch(name, range));
-        if fetch.need_await() { &self.metrics.misses } else { &self.metrics.hits }.inc();
-        match fetch.await {
-            Ok(entry) => Ok(entry.value().clone()),
-            Err(error) => Err(Error::from_fetch(self.fetcher.paths.key(name), range, &error)),
+        let fetched = self.parts.cache.get_or_fetch(&key, || self.fetcher.clone().fetch(name, range)).await;
+        let error = match fetched {
+            Ok(entry) => {
+                // Not from our fetch: it was on the disk, or on its way there.
+                self.metrics().disk_hits.inc_by((entry.source() != foyer::Source::Outer).into());
+                return Ok(entry.value().clone());
+            }
+            Err(error) => error,
+        };
+        let failed = |error| Error::from_store(self.fetcher.source.paths.key(name), range, error);
+        match error.downcast_ref::<object::Error>() {
+            Some(error) => Err(failed(error.clone())),
+            // No fetch ended like that: the disk tier did, and readers do not depend on it.
+            None => {
+                tracing::warn!(%error, "the disk cache failed a read");
+                self.fetcher.clone().fetch(name, range).await.map(|(bytes, _)| bytes).map_err(failed)
+            }
         }
     }
 
     fn out_of_range(&self, name: Name, range: ByteRange) -> Error {
-        Error::OutOfRange { key: self.fetcher.paths.key(name), range }
-    }
-}
-
-/// What a fetch needs; it outlives the reader that caused it.
-#[derive(Debug, Clone)]
-struct Fetcher {
-    store: Arc<dyn Store>,
-    paths: Paths,
-    gets: Arc<Semaphore>,
-    get_timeout: Duration,
-    metrics: Metrics,
-}
-
-impl Fetcher {
-    async fn fetch(self, name: Name, range: ByteRange) -> Result<Bytes, object::Error> {
-        let deadline = Instant::now() + self.get_timeout;
-        let permit = async { Ok(self.gets.acquire().await.expect("never closed")) };
-        let _permit = retry::within("get", deadline, permit).await?;
-        let key = self.paths.key(name);
-        let get = || {
-            self.metrics.gets.inc();
-            self.store.get_range(&key, range)
-        };
-        let bytes = retry::repeat("get", GET_ATTEMPTS_MAX, deadline, get).await?;
-        self.metrics.get_bytes.inc_by(bytes.len() as u64);
-        Ok(bytes)
+        Error::OutOfRange { key: self.fetcher.source.paths.key(name), range }
     }
 }
 
 #[cfg(test)]
 #[path = "cache_test.rs"]
 mod tests;
+#[cfg(test)]
+mod zone_test;

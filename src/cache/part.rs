@@ -6,7 +6,7 @@ use crate::types::ByteRange;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     pub head_bytes: u64,
-    chunk_bytes: u64,
+    pub chunk_bytes: u64,
 }
 
 impl Cut {
@@ -33,6 +33,12 @@ impl Cut {
         }
     }
 
+    /// The part that is exactly this range.
+    pub fn part_at(&self, range: ByteRange) -> Option<u64> {
+        let part = self.part_of(range.start);
+        (self.range(part) == range).then_some(part)
+    }
+
     fn part_of(&self, byte: u64) -> u64 {
         byte.checked_sub(self.head_bytes).map_or(0, |behind| behind / self.chunk_bytes + 1)
     }
@@ -54,6 +60,7 @@ mod tests {
             prop_assert!(last.start < start + len && start + len <= last.end());
             for part in parts.start..parts.end - 1 {
                 prop_assert_eq!(cut.range(part).end(), cut.range(part + 1).start);
+                prop_assert_eq!(cut.part_at(cut.range(part)), Some(part));
             }
         }
 

@@ -21,7 +21,7 @@ use crate::types::{ShardId, TopicId, varint};
 
 /// A broker unheard for so long is not named to clients.
 const SILENCE_MAX: Duration = Duration::from_millis(1500);
-const TICK: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_millis(250);
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs on every broker, acts on the one that leads the root.
@@ -36,9 +36,7 @@ pub async fn control(cluster: Cluster, shards: Arc<Shards>) {
             let reign = Reign { cluster: cluster.clone(), shards: shards.clone(), term: now.term };
             let view = cluster.view();
             reign.resume_topics(&view, &in_progress);
-            if since.elapsed() > SILENCE_MAX {
-                reign.watch_brokers(&view).await;
-            }
+            reign.watch_brokers(&view, since.elapsed() > SILENCE_MAX).await;
             reign.keep_root_voters().await;
             reign.keep_shards(&view).await;
             // Not notified of every entry: topics that come while one is worked on are seen in the next turn.
@@ -67,11 +65,17 @@ impl Reign {
         }
     }
 
-    async fn watch_brokers(&self, view: &RootState) {
+    /// A leader that is new has not listened for long enough to call anyone silent; that a process has ended it may know.
+    async fn watch_brokers(&self, view: &RootState, has_listened: bool) {
         let heard = self.cluster.root().heard_within(SILENCE_MAX);
+        if heard.is_empty() {
+            // It no longer leads.
+            return;
+        }
         for broker in view.brokers() {
-            let alive = broker.ready && heard.get(&broker.node).copied().unwrap_or(false);
-            if alive != broker.alive && !heard.is_empty() {
+            let heard = if has_listened { heard.get(&broker.node).copied().unwrap_or(false) } else { broker.alive };
+            let alive = broker.ready && heard && !self.cluster.node().has_ended(broker.node);
+            if alive != broker.alive {
                 info!(broker = broker.id, alive, "broker changed");
                 let (broker, epoch) = (broker.id, broker.epoch);
                 self.propose(RootEntry::SetAlive { broker, epoch, alive }).await;

@@ -20,15 +20,20 @@ const FOUND_PATIENCE: Duration = Duration::from_secs(3);
 const SETTLED: Duration = Duration::from_secs(1);
 const READY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Follows the root state. `opened` starts what a shard needs on this broker.
-pub async fn reconcile(cluster: Cluster, shards: Arc<Shards>, opened: impl Fn(Arc<OpenShard>)) {
+/// Follows the root state. `replica` makes a shard's, `opened` starts what a shard needs on this broker.
+pub async fn reconcile(
+    cluster: Cluster,
+    shards: Arc<Shards>,
+    replica: impl Fn() -> Replica,
+    opened: impl Fn(Arc<OpenShard>),
+) {
     let mut applied = cluster.root().applied();
     loop {
         let view = cluster.view();
         cluster.addresses().follow(&view);
         let mine = view.shards().filter(|s| s.voters.contains(&cluster.node_id()));
         for record in mine.filter(|s| shards.get(s.id).is_none()) {
-            match cluster.node().open_group(record.id, Arc::new(Replica::default())).await {
+            match cluster.node().open_group(record.id, Arc::new(replica())).await {
                 Ok(group) => {
                     let shard = Arc::new(OpenShard::new(record.id, group));
                     shards.insert(shard.clone());

@@ -3,12 +3,15 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Config, Error, HostPort, LogFormat, Settings, Size, ZoneCidr};
+use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, ZoneCidr};
 
 const MIB: usize = 1024 * 1024;
 
 /// The bytes of a Produce request around its one batch: header, topic name and such.
 const REQUEST_OVERHEAD_BYTES: usize = 1024;
+
+/// Four of the blocks that the disk tier is written in.
+const CACHE_DISK_BYTES_MIN: usize = 64 * MIB;
 
 /// Fills in the defaults, then refuses what cannot work.
 /// Raft's own steps are of interest to its developers.
@@ -35,9 +38,11 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         data_dir,
         puts_per_second: settings.puts_per_second.unwrap_or(10.0),
         puts_burst: settings.puts_burst.unwrap_or(20),
+        hedge_percent: settings.hedge_percent.unwrap_or(5.0),
         object_bytes: size(settings.object_bytes, 4 * MIB),
         memory_bytes_max: size(settings.memory_bytes_max, 1024 * MIB),
         cache_bytes: size(settings.cache_bytes, 256 * MIB),
+        cache_disk: cache_disk(settings.cache_disk_dir, settings.cache_disk_bytes)?,
         cluster_id: settings.cluster_id,
         num_partitions: settings.num_partitions.unwrap_or(1),
         default_replication_factor: settings.default_replication_factor.unwrap_or(-1),
@@ -90,6 +95,18 @@ fn advertised(
     }
 }
 
+fn cache_disk(dir: Option<PathBuf>, bytes: Option<Size>) -> Result<Option<CacheDisk>, Error> {
+    match (dir, bytes) {
+        (Some(dir), Some(Size(bytes))) => {
+            require(bytes >= CACHE_DISK_BYTES_MIN, "cache_disk_bytes", "is too small to be of use: at least 64MiB")?;
+            Ok(Some(CacheDisk { dir, bytes }))
+        }
+        (None, None) => Ok(None),
+        (Some(_), None) => refuse("cache_disk_bytes", "must say how much of cache_disk_dir may be used"),
+        (None, Some(_)) => refuse("cache_disk_dir", "must say where cache_disk_bytes are"),
+    }
+}
+
 fn store(said: Option<Url>, data_dir: &Path, seeds: &[HostPort]) -> Result<Url, Error> {
     let Some(url) = said else {
         require(
@@ -117,6 +134,11 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
         config.puts_per_second.is_finite() && config.puts_per_second > 0.0,
         "puts_per_second",
         "must be more than 0: without PUTs nothing is ever acknowledged",
+    )?;
+    require(
+        (0.0..=100.0).contains(&config.hedge_percent),
+        "hedge_percent",
+        "must be from 0 to 100: no request is sent more than twice",
     )?;
     require(config.puts_burst >= 1, "puts_burst", "must be at least 1")?;
     require(config.connections_max >= 1, "connections_max", "must be at least 1")?;

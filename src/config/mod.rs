@@ -48,9 +48,11 @@ pub struct Config {
     pub store: Url,
     pub puts_per_second: f64,
     pub puts_burst: u32,
+    pub hedge_percent: f64,
     pub object_bytes: usize,
     pub memory_bytes_max: usize,
     pub cache_bytes: usize,
+    pub cache_disk: Option<CacheDisk>,
     pub cluster_id: Option<String>,
     pub num_partitions: i32,
     /// -1 stands for three, or as many as there are brokers.
@@ -66,6 +68,13 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Variables with our prefix that name no setting.
     pub ignored_environment: Vec<String>,
+}
+
+/// The disk tier of the read cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheDisk {
+    pub dir: PathBuf,
+    pub bytes: usize,
 }
 
 impl Config {

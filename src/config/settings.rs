@@ -50,12 +50,18 @@ settings! {
     puts_per_second: f64,
     /// PUTs saved up while idle [default: 20]
     puts_burst: u32,
+    /// Slow PUTs, GETs and reads in the zone that may be sent again, in percent of all; 0: none [default: 5]
+    hedge_percent: f64,
     /// An object is sealed at this size [default: 4MiB]
     object_bytes: Size,
-    /// Memory of all requests in progress [default: 1GiB]
+    /// Memory of all requests in progress; answers take up to 3/8 as much beside it [default: 1GiB]
     memory_bytes_max: Size,
     /// Memory of the read cache [default: 256MiB]
     cache_bytes: Size,
+    /// Where the read cache keeps what leaves its memory; for this broker alone [default: nowhere]
+    cache_disk_dir: PathBuf,
+    /// How much of it; goes with cache_disk_dir [default: nothing]
+    cache_disk_bytes: Size,
     /// Id of the cluster to create or expect [default: any]
     cluster_id: String,
     /// Partitions of a topic created without a count [default: 1]

@@ -14,7 +14,7 @@ use super::server::told_to_stop;
 use super::{CONTROL_FRAME_BYTES_MAX, Error, Outcome, Peer, Pending, Request, Server};
 use crate::batch::Segments;
 use crate::protocol::{self, ApiKey, ApiSupport, RequestHeader};
-use crate::types::Memory;
+use crate::types::{AnswerMemory, Memory};
 
 /// Decoded, a legal body of many empty structures takes this many times its bytes.
 const DECODING_EXPANSION: usize = 32;
@@ -48,8 +48,19 @@ pub(super) struct Started {
 
 /// What a request holds until its answer is written.
 pub(super) struct Charge {
+    /// What the answer takes, if it takes anything yet.
+    pub(super) answer: AnswerMemory,
     _memory: Memory,
     _pipeline: OwnedSemaphorePermit,
+}
+
+#[cfg(test)]
+impl Charge {
+    /// Of nothing but the answer.
+    pub(super) fn for_tests(answer: AnswerMemory) -> Charge {
+        let pipeline = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("there is one");
+        Charge { answer, _memory: Arc::new(()), _pipeline: pipeline }
+    }
 }
 
 impl<R: AsyncRead + Unpin> Intake<R> {
@@ -72,8 +83,12 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         let metrics = self.server.metrics();
         metrics.bytes_in.fetch_add(frame.len() as u64 + 4, Relaxed);
         metrics.count_request(api);
+        let answer = AnswerMemory::new(self.server.answers());
         let pending = match version {
-            Some(version) => self.start(api, version, arriving.front.correlation_id, frame, memory.clone()).await?,
+            Some(version) => {
+                let held = (memory.clone(), answer.clone());
+                self.start(api, version, arriving.front.correlation_id, frame, held).await?
+            }
             None => reply(protocol::api_versions(None)?),
         };
         // Decoding is over: what it might have taken beyond the ordinary is given back.
@@ -83,7 +98,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             version: version.unwrap_or(0),
             correlation_id: arriving.front.correlation_id,
             pending,
-            charge: Charge { _memory: memory, _pipeline: pipeline },
+            charge: Charge { answer, _memory: memory, _pipeline: pipeline },
         }))
     }
 
@@ -128,7 +143,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         version: i16,
         correlation_id: i32,
         frame: Bytes,
-        memory: Memory,
+        (memory, answer): (Memory, AnswerMemory),
     ) -> Result<Pending, Error> {
         let RequestHeader { client_id, body } = RequestHeader::parse(api, version, frame)?;
         if api == ApiKey::ApiVersions {
@@ -137,7 +152,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             debug!(peer = %self.peer, client_id = client_id.as_deref(), %name, version = %software, "client");
             return Ok(reply(protocol::api_versions(Some(version))?));
         }
-        let request = Request { api, version, correlation_id, client_id, body, memory };
+        let request = Request { api, version, correlation_id, client_id, body, memory, answer };
         Ok(self.server.router().start(&self.peer, request).await)
     }
 }

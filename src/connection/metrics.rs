@@ -16,6 +16,8 @@ pub struct Metrics {
     pub frames_refused: AtomicU64,
     /// Frames that had to wait for the memory budget.
     pub memory_waits: AtomicU64,
+    /// Connections closed because they did not take their answers.
+    pub readers_dropped: AtomicU64,
     pub bytes_in: AtomicU64,
     pub bytes_out: AtomicU64,
     requests: [AtomicU64; API_KEYS],
@@ -29,6 +31,7 @@ impl Default for Metrics {
             connections_refused: AtomicU64::new(0),
             frames_refused: AtomicU64::new(0),
             memory_waits: AtomicU64::new(0),
+            readers_dropped: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             requests: [const { AtomicU64::new(0) }; API_KEYS],

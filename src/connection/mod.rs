@@ -4,8 +4,9 @@
 //!
 //! Promises: requests of one connection are started in the order they came and may overlap; their
 //! answers leave in that order. A frame is charged against the shared memory budget before its body is
-//! read, and until its answer has been written: no budget, no reading. What one client sends can close
-//! its own connection and nothing else.
+//! read, and until its answer has been written: no budget, no reading. Answers have a budget of their own, of which
+//! slow readers get a part and no more ([`Answers`](crate::types::Answers)). What one client sends can close its own connection and
+//! nothing else.
 //!
 //! Never: what a request means. Only ApiVersions is answered here, since it describes this room.
 //!
@@ -41,7 +42,7 @@ pub use server::Server;
 
 use crate::batch::Segments;
 use crate::protocol::{self, ApiKey, StrBytes};
-use crate::types::Memory;
+use crate::types::{AnswerMemory, Memory};
 
 /// Largest frame of any API but Produce.
 pub const CONTROL_FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -58,6 +59,8 @@ pub struct Request {
     pub body: Bytes,
     /// What the frame is charged. Held until the answer is written, and by whoever keeps bytes of it longer.
     pub memory: Memory,
+    /// For rooms whose answers are large: asked for before the bytes are gathered.
+    pub answer: AnswerMemory,
 }
 
 /// The other end of a connection.
@@ -106,12 +109,16 @@ pub struct Limits {
     pub request_bytes_max: usize,
     /// Budget of all frames in progress on all connections.
     pub memory_bytes_max: usize,
+    /// Budget of all answers being gathered or written; slow readers have half as much beside it.
+    pub answer_bytes_max: usize,
     pub connections_max: usize,
     /// A connection with no request in progress is closed after this.
     pub idle_max: Duration,
     /// Requests of one connection in progress.
     pub pipeline_max: usize,
-    /// A peer that takes no byte of an answer for this long is closed.
+    /// A peer that takes longer for one answer is slow: see [`Answers`](crate::types::Answers).
+    pub slow_after: Duration,
+    /// A peer that takes no byte of an answer for this long, or next to none for longer, is closed.
     pub write_stall_max: Duration,
     /// How long answers may still be written after the last request was read.
     pub drain_max: Duration,
@@ -122,9 +129,11 @@ impl Default for Limits {
         Limits {
             request_bytes_max: 100 * 1024 * 1024,
             memory_bytes_max: 1024 * 1024 * 1024,
+            answer_bytes_max: 256 * 1024 * 1024,
             connections_max: 20_000,
             idle_max: Duration::from_secs(600),
             pipeline_max: 64,
+            slow_after: Duration::from_secs(1),
             write_stall_max: Duration::from_secs(30),
             drain_max: Duration::from_secs(10),
         }

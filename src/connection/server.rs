@@ -11,6 +11,7 @@ use tracing::{debug, error, info, warn};
 use crate::door::net::{TcpListener, TcpStream};
 
 use super::{Error, Limits, Metrics, Peer, Router, session};
+use crate::types::Answers;
 
 /// After a failed accept (no file descriptors left, say) others get time to close.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -20,6 +21,7 @@ pub struct Server {
     router: Arc<dyn Router>,
     limits: Limits,
     memory: Arc<Semaphore>,
+    answers: Arc<Answers>,
     metrics: Metrics,
     peers: AtomicU64,
 }
@@ -30,6 +32,7 @@ impl Server {
         Arc::new(Server {
             router,
             memory: Arc::new(Semaphore::new(memory)),
+            answers: Answers::new(limits.answer_bytes_max),
             limits,
             metrics: Metrics::default(),
             peers: AtomicU64::new(0),
@@ -42,6 +45,10 @@ impl Server {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    pub(super) fn answers(&self) -> &Arc<Answers> {
+        &self.answers
     }
 
     pub(super) fn router(&self) -> &dyn Router {
@@ -117,6 +124,9 @@ impl Server {
                 Err(error) => {
                     if error.blames_frame() {
                         self.metrics.frames_refused.fetch_add(1, Relaxed);
+                    }
+                    if matches!(error, Error::SlowReader) {
+                        self.metrics.readers_dropped.fetch_add(1, Relaxed);
                     }
                     info!(%peer, %error, "closed by us");
                 }

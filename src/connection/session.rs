@@ -1,13 +1,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, try_unfold};
+use futures::{FutureExt, StreamExt};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::frames::Frames;
-use super::intake::{Intake, Started};
+use super::intake::{Charge, Intake, Started};
 use super::outbox::Outbox;
 use super::{Error, Outcome, Peer, Server};
 use crate::batch::Segments;
@@ -31,7 +32,9 @@ pub(super) async fn run(
         try_unfold(intake, |mut intake| async move { Ok(intake.next().await?.map(|started| (started, intake))) });
     let mut requests = std::pin::pin!(requests);
     let mut pending = FuturesOrdered::new();
-    let mut outbox = Outbox::new(write, limits.write_stall_max);
+    let mut outbox = Outbox::new(write, limits);
+    // An answer that waits for memory; those behind it wait with it.
+    let mut waiting: Option<BoxFuture<'static, (Segments, Charge)>> = None;
     // How reading ended, and until when the answers still owed may be written.
     let mut ended: Option<(Result<(), Error>, Instant)> = None;
     loop {
@@ -40,11 +43,20 @@ pub(super) async fn run(
             written = outbox.write(), if !outbox.is_empty() => {
                 server.metrics().bytes_out.fetch_add(written? as u64, Relaxed);
             }
-            Some((started, outcome)) = pending.next(), if !pending.is_empty() => {
-                if let Err(error) = answer(started, outcome, &mut outbox) {
-                    // What was answered before is still written; what was asked behind it is dropped.
-                    pending = FuturesOrdered::new();
-                    ended = Some((Err(error), Instant::now() + limits.drain_max));
+            (answer, charge) = granted(&mut waiting), if waiting.is_some() => {
+                waiting = None;
+                outbox.push(answer, charge)?;
+            }
+            Some((started, outcome)) = pending.next(), if waiting.is_none() && !pending.is_empty() => {
+                match answer(started, outcome) {
+                    Ok(Some((answer, charge))) if charge.answer.is_taken() => outbox.push(answer, charge)?,
+                    Ok(Some((answer, charge))) => waiting = Some(take_memory(answer, charge).boxed()),
+                    Ok(None) => {}
+                    Err(error) => {
+                        // What was answered before is still written; what was asked behind it is dropped.
+                        pending = FuturesOrdered::new();
+                        ended = Some((Err(error), Instant::now() + limits.drain_max));
+                    }
                 }
             }
             request = requests.next(), if ended.is_none() => match request {
@@ -52,7 +64,9 @@ pub(super) async fn run(
                 Some(Err(error)) => ended = Some((Err(error), Instant::now() + limits.drain_max)),
                 None => ended = Some((Ok(()), Instant::now() + limits.drain_max)),
             },
-            () = until(drain_at), if drain_at.is_some() && !(outbox.is_empty() && pending.is_empty()) => {
+            () = until(drain_at), if drain_at.is_some()
+                && !(outbox.is_empty() && pending.is_empty() && waiting.is_none()) =>
+            {
                 return Err(Error::DrainTimeout);
             }
             else => return ended.map_or(Ok(()), |(end, _)| end),
@@ -72,21 +86,29 @@ async fn finish(mut started: Started) -> (Started, Outcome) {
     (started, outcome)
 }
 
-fn answer<W: tokio::io::AsyncWrite + Unpin>(
-    started: Started,
-    outcome: Outcome,
-    outbox: &mut Outbox<W>,
-) -> Result<(), Error> {
+async fn granted(waiting: &mut Option<BoxFuture<'static, (Segments, Charge)>>) -> (Segments, Charge) {
+    match waiting {
+        Some(waiting) => waiting.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A room that did not ask for memory before it made its answer waits for it now.
+async fn take_memory(answer: Segments, charge: Charge) -> (Segments, Charge) {
+    charge.answer.take(answer.len(), false).await;
+    (answer, charge)
+}
+
+fn answer(started: Started, outcome: Outcome) -> Result<Option<(Segments, Charge)>, Error> {
     match outcome {
         Outcome::Reply(body) => {
             let Started { api, version, correlation_id, charge, .. } = started;
             let head = protocol::response_header(api, version, correlation_id, body.len())?;
             let mut answer = Segments::from(head);
             answer.append(body);
-            outbox.push(answer, charge);
-            Ok(())
+            Ok(Some((answer, charge)))
         }
-        Outcome::NoReply => Ok(()),
+        Outcome::NoReply => Ok(None),
         Outcome::Close(reason) => Err(Error::Closed(reason)),
     }
 }

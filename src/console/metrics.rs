@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
 use crate::index::Shards;
+use crate::object::HedgeCounts;
 use crate::peer;
 use crate::upload;
 
@@ -27,12 +28,14 @@ pub struct Sources {
     pub shards: Arc<Shards>,
     pub cache: Arc<Cache>,
     pub uploads: Arc<upload::Counters>,
+    pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
 }
 
 pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
+    sources.put_hedges.register(&mut registry, "put");
     registry.register_collector(Box::new(sources));
     registry
 }
@@ -56,6 +59,7 @@ impl Collector for Sources {
             ("connections_refused", "Connections turned away", &connections.connections_refused),
             ("frames_refused", "Frames that closed their connection", &connections.frames_refused),
             ("memory_waits", "Frames that waited for the memory budget", &connections.memory_waits),
+            ("readers_dropped", "Connections closed for not taking answers", &connections.readers_dropped),
             ("client_bytes_in", "Bytes received from clients", &connections.bytes_in),
             ("client_bytes_out", "Bytes sent to clients", &connections.bytes_out),
         ];
@@ -101,7 +105,12 @@ impl Sources {
     fn encode_peers(&self, encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {
         let view = self.cluster.view();
         let traffic = self.cluster.node().traffic();
-        let broker = |node| view.broker_of(node).map_or_else(|| format!("node-{node}"), |b| b.id.to_string());
+        let labels = |one: &milepost_raft::PeerTraffic| {
+            let broker = view.broker_of(one.peer);
+            let peer = broker.map_or_else(|| format!("node-{}", one.peer), |broker| broker.id.to_string());
+            let zone = broker.map(|broker| broker.zone.clone()).unwrap_or_default();
+            [("peer", peer), ("zone", zone), ("kind", peer::kind_name(one.kind).to_owned())]
+        };
         type Read = fn(&milepost_raft::PeerTraffic) -> u64;
         let families: [(&str, &str, Read); 4] = [
             ("peer_bytes_sent", "Bytes sent to another broker", |t| t.bytes_sent),
@@ -112,8 +121,7 @@ impl Sources {
         for (name, help, read) in families {
             let mut metric: MetricEncoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for one in &traffic {
-                let labels = [("peer", broker(one.peer)), ("kind", kind(one.kind))];
-                ConstCounter::new(read(one)).encode(metric.encode_family(&labels)?)?;
+                ConstCounter::new(read(one)).encode(metric.encode_family(&labels(one))?)?;
             }
         }
         Ok(())
@@ -128,11 +136,4 @@ fn well_voters<S: StateMachine>(group: &Group<S>) -> Option<i64> {
     let heard = group.heard_within(HEARD_WITHIN);
     let is_well = |node: &NodeId| group.caught_up(*node) && heard.get(node).copied().unwrap_or(false);
     Some(group.voters().iter().filter(|node| is_well(node)).count() as i64)
-}
-
-fn kind(kind: u8) -> String {
-    match peer::kind_name(kind) {
-        "raft" => format!("raft-{kind}"),
-        name => name.to_owned(),
-    }
 }

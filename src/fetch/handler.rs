@@ -18,7 +18,7 @@ use crate::fetch::request::{Want, Wanted, wanted};
 use crate::index::{Shards, Waiter, read_index};
 use crate::protocol::fetch::{FetchPartition, FetchResponse, FetchTopic};
 use crate::protocol::{self, ErrorCode, fetch};
-use crate::types::{BrokerId, ShardId};
+use crate::types::{AnswerMemory, BrokerId, ShardId};
 
 const READ_INDEX_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -48,9 +48,9 @@ impl Fetch {
     ///
     /// # Errors
     /// The request cannot be decoded: close the connection.
-    pub async fn fetch(&self, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
+    pub async fn fetch(&self, version: i16, body: Bytes, memory: &AnswerMemory) -> Result<Segments, protocol::Error> {
         let request: FetchRequest = protocol::decode(version, body)?;
-        let wanted = wanted(version, request);
+        let mut wanted = wanted(version, request);
         if wanted.foreign_session {
             return fetch::encode(version, response(ErrorCode::FetchSessionIdNotFound, Vec::new()));
         }
@@ -65,7 +65,16 @@ impl Fetch {
             })
             .collect();
         let looks = self.wait_for_news(&wanted, &places, deadline).await;
-        let partitions = self.answer(&wanted, &places, looks).await;
+        let (found, catches_up) = size(&looks);
+        if found > 0 {
+            wanted.bytes_max = memory.take(found.min(wanted.bytes_max), catches_up).await;
+        }
+        let mut partitions = self.answer(&wanted, &places, looks).await;
+        if !memory.settle(partitions.iter().map(|p| p.records.len()).sum()) {
+            // A first batch that is larger than all that was asked for, and no room for it now: it is asked for again.
+            partitions.iter_mut().for_each(|p| p.records = Segments::new());
+            memory.settle(0);
+        }
         let told_nothing = |p: &FetchPartition| {
             p.records.is_empty() && p.error == ErrorCode::None && p.preferred_read_replica.is_none()
         };
@@ -236,6 +245,12 @@ fn look_again(want: &Want, place: &Place) -> Look {
 fn enough(wanted: &Wanted, looks: &[Look]) -> bool {
     let bytes: usize = looks.iter().flatten().map(|found| found.bytes).sum();
     bytes >= wanted.bytes_min || looks.iter().any(|look| look.is_err())
+}
+
+/// How many bytes there are, and whether they are old ones.
+fn size(looks: &[Look]) -> (usize, bool) {
+    let found = || looks.iter().flatten();
+    (found().map(|found| found.bytes).sum(), found().any(|found| found.more))
 }
 
 /// A partition's watermarks, with no records yet.

@@ -19,10 +19,12 @@ mod handler;
 mod list_offsets;
 mod locate;
 mod look_up;
+mod prefetch;
 mod read;
 mod request;
 
 pub use handler::Fetch;
+pub use prefetch::prefetch;
 
 /// More is never gathered for one answer, whatever the client allows (Kafka: `fetch.max.bytes` of the broker).
 pub const RESPONSE_BYTES_MAX: usize = 55 * 1024 * 1024;

@@ -1,9 +1,11 @@
 //! Hazards: sequence 0 fails while 3 and 4 are still in the socket; a PUT whose reply was lost; a PUT that takes effect
-//! long after it was given up, perhaps in another life of the broker.
+//! long after it was given up, perhaps in another life of the broker; one that hangs and is sent again as another
+//! attempt, of which both may be stored.
 //!
 //! Why it holds: objects are handed on in order, and a failed upload poisons its producer until the failed sequence
 //! comes again, so nothing overtakes it. A key names one (broker, epoch, sequence, attempt) and is written if absent;
-//! a sequence whose PUT was given up is never used again, so a late effect is an orphan that nobody names.
+//! a sequence whose PUT was given up is never used again, so a late effect is an orphan that nobody names. Of two
+//! attempts the one that was acknowledged first is named, before anything is handed on.
 
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ use crate::protocol::ErrorCode;
 use crate::shard::{State, invariants};
 use crate::types::ObjectId;
 
+const FLAGS: [&str; 2] = ["--store=memory://", "--hedge-percent=0"];
+
 struct Broker {
     store: Faulty,
     node: Node,
@@ -33,17 +37,22 @@ struct Broker {
 }
 
 impl Broker {
+    /// Each PUT is sent once, however long it takes: which call meets which fault is then certain.
     async fn start() -> Broker {
+        Broker::start_with(&FLAGS).await
+    }
+
+    async fn start_with(flags: &[&str]) -> Broker {
         let store = Faulty::new(Arc::new(Memory::new()), 1);
         let dir = tempfile::tempdir().unwrap();
-        let node = start_on(Arc::new(store.clone()), dir.path(), &["--store=memory://"]).await.unwrap();
+        let node = start_on(Arc::new(store.clone()), dir.path(), flags).await.unwrap();
         let client = Client::connect(&node).await;
         Broker { store, node, client, dir }
     }
 
     async fn restart(self) -> Broker {
         self.node.shut_down().await;
-        let node = start_on(Arc::new(self.store.clone()), self.dir.path(), &["--store=memory://"]).await.unwrap();
+        let node = start_on(Arc::new(self.store.clone()), self.dir.path(), &FLAGS).await.unwrap();
         let client = Client::connect(&node).await;
         Broker { client, node, ..self }
     }
@@ -194,6 +203,46 @@ async fn an_upload_of_the_old_epoch_that_lands_after_the_restart_is_named_by_nob
     assert_eq!(broker.read(&topic).await, vec![0]);
     let next = topic.produced(&mut broker.client, 9, &[records_of(1, &Spec::default())]).await;
     assert_eq!(next.base_offset, 1);
+    broker.node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_that_hangs_holds_up_nobody_and_its_late_effect_is_named_by_nobody() {
+    let mut broker = Broker::start_with(&FLAGS[..1]).await;
+    let topic = Topic::create(&mut broker.client, 1, &[]).await;
+    let late = Gate::default();
+    broker.store.next_put(Fault::HangLateAt(late.clone()));
+    for sequence in 0..3 {
+        broker.send(&topic, 0, sequence).await;
+    }
+    for base in 0..3 {
+        assert_eq!(broker.answer().await, (0, base));
+    }
+    takes_effect(&late).await;
+    let (stored, named) = (broker.stored().await, broker.named().await);
+    let attempts = |of: &[ObjectId]| of.iter().filter(|o| o.sequence == 1).map(|o| o.attempt).collect::<Vec<_>>();
+    assert_eq!((attempts(&stored), attempts(&named)), (vec![1, 2], vec![2]));
+    assert_eq!(broker.read(&topic).await, vec![0, 1, 2]);
+    broker.node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_attempts_that_are_both_stored_one_is_named() {
+    let mut broker = Broker::start_with(&FLAGS[..1]).await;
+    let topic = Topic::create(&mut broker.client, 1, &[]).await;
+    let (first, second) = (Gate::default(), Gate::default());
+    broker.store.next_put(Fault::Gate(first.clone()));
+    broker.store.next_put(Fault::HangLateAt(second.clone()));
+    broker.send(&topic, 0, 0).await;
+    second.arrival().await;
+    first.open();
+    assert_eq!(broker.answer().await, (0, 0));
+    second.open();
+    second.arrival().await;
+    let stored = broker.stored().await;
+    assert_eq!(stored.iter().map(|o| (o.sequence, o.attempt)).collect::<Vec<_>>(), vec![(1, 1), (1, 2)]);
+    assert_eq!(broker.named().await, stored[..1]);
+    assert_eq!(broker.read(&topic).await, vec![0]);
     broker.node.shut_down().await;
 }
 

@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod cluster_test;
+#[cfg(test)]
+mod fanout_test;
 mod router;
 mod run;
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(super) struct Rooms {
 #[async_trait]
 impl Router for Rooms {
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
-        let Request { api, version, client_id, body, memory, .. } = request;
+        let Request { api, version, client_id, body, memory, answer, .. } = request;
         let (admin, fetch) = (self.admin.clone(), self.fetch.clone());
         let context = Context { client_id, address: peer.address };
         match api {
@@ -29,7 +29,7 @@ impl Router for Rooms {
                 Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),
                 Err(e) => async move { close(&e) }.boxed(),
             },
-            ApiKey::Fetch => reply(async move { fetch.fetch(version, body).await }),
+            ApiKey::Fetch => reply(async move { fetch.fetch(version, body, &answer).await }),
             ApiKey::ListOffsets => reply(async move { fetch.list_offsets(version, body).await }),
             ApiKey::OffsetForLeaderEpoch => reply(async move { fetch.offset_for_leader_epoch(version, body).await }),
             ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),

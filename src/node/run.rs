@@ -17,13 +17,13 @@ use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
 use crate::door::net::TcpListener;
-use crate::fetch::Fetch;
-use crate::index::{OpenShard, Shards};
+use crate::fetch::{Fetch, prefetch};
+use crate::index::{OpenShard, Replica, Shards};
 use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
-use crate::object::{self, Paths, Store};
+use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
 use crate::upload::{self, Poison, Uploader};
 
@@ -32,9 +32,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 const PUT_TIMEOUT: Duration = Duration::from_secs(15);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 const _: () = assert!(PUT_TIMEOUT.as_secs() + COMMIT_TIMEOUT.as_secs() <= commit::PREDECESSORS_MAX.as_secs());
+/// Answers may take this part of the requests' memory, beside it.
+const ANSWERS_SHARE: usize = 4;
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sealed buffers that wait for the uploader: one, so that the next keeps growing.
 const SEALED_QUEUE: usize = 1;
+
+/// Entries that are looked into for what readers here will want; more are left to the readers.
+const INCOMING_QUEUE: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -46,6 +51,8 @@ pub enum Error {
     Seat(#[from] SeatError),
     #[error("raft: {0}")]
     Raft(#[from] raft::Error),
+    #[error(transparent)]
+    Cache(#[from] cache::OpenError),
     #[error("{what} {address}: {source}")]
     Listen { what: &'static str, address: String, source: std::io::Error },
 }
@@ -61,6 +68,8 @@ pub struct Node {
     uploading: JoinHandle<()>,
     background: Vec<JoinHandle<()>>,
     console: Option<JoinHandle<()>>,
+    #[cfg(test)]
+    cache_metrics: cache::Metrics,
 }
 
 impl Node {
@@ -136,14 +145,28 @@ impl Node {
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
-        let background = vec![
+        let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
+        let replica = move || Replica::telling(incoming.clone());
+        let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
-            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), opened)),
+            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened)),
         ];
 
-        let settings = cache::Settings { capacity_bytes: config.cache_bytes, ..cache::Settings::default() };
-        let cache = Arc::new(Cache::new(store.clone(), paths.clone(), settings));
+        let hedging = hedge::Settings::percent(config.hedge_percent);
+        let settings = cache::Settings {
+            capacity_bytes: config.cache_bytes,
+            disk: config.cache_disk.clone().map(|disk| cache::Disk { dir: disk.dir, capacity_bytes: disk.bytes }),
+            hedging,
+            ..cache::Settings::default()
+        };
+        let zone = Arc::new(cache::Zone::new(cluster.clone()));
+        let cache = Arc::new(Cache::open(store.clone(), paths.clone(), zone, settings).await?);
+        peers.share(cache.clone());
+        #[cfg(test)]
+        let cache_metrics = cache.metrics().clone();
+        background.push(tokio::spawn(prefetch(cache.clone(), entries)));
         let poison = Arc::new(Poison::default());
+        let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());
         let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
         let uploader = Uploader {
@@ -155,6 +178,7 @@ impl Node {
             },
             store,
             paths,
+            hedger: put_hedger.clone(),
             cache: cache.clone(),
             lanes: lanes.clone(),
             poison: poison.clone(),
@@ -181,6 +205,7 @@ impl Node {
         let limits = Limits {
             request_bytes_max: config.request_bytes_max,
             memory_bytes_max: config.memory_bytes_max,
+            answer_bytes_max: config.memory_bytes_max / ANSWERS_SHARE,
             connections_max: config.connections_max,
             idle_max: config.connections_max_idle,
             ..Limits::default()
@@ -195,6 +220,7 @@ impl Node {
                     shards: shards.clone(),
                     cache,
                     uploads,
+                    put_hedges: put_hedger.counts,
                     server: server.clone(),
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
@@ -216,6 +242,8 @@ impl Node {
             uploading,
             background,
             console,
+            #[cfg(test)]
+            cache_metrics,
         })
     }
 
@@ -233,6 +261,11 @@ impl Node {
     #[cfg(feature = "simulation")]
     pub fn shards(&self) -> &Arc<Shards> {
         &self.shards
+    }
+
+    #[cfg(test)]
+    pub fn cache_metrics(&self) -> &cache::Metrics {
+        &self.cache_metrics
     }
 
     /// Stops in reverse: clients are sent elsewhere and their pending requests answered, uploads settle, leadership is

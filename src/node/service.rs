@@ -5,6 +5,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use milepost_raft::{NodeId, Service, StateMachine};
 
+use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::commit::{Sequencers, answer_slots, split_shard};
 use crate::index::{OpenShard, Shards, answer_read_index};
@@ -15,6 +16,7 @@ use crate::types::{ROOT_SHARD, ShardId, varint};
 #[derive(Default)]
 pub(super) struct Peers {
     seat: OnceLock<Seat>,
+    cache: OnceLock<Arc<Cache>>,
 }
 
 pub(super) struct Seat {
@@ -29,6 +31,13 @@ impl Peers {
             tracing::error!("this broker was seated twice");
         }
     }
+
+    /// From here on neighbours may read from this broker's cache.
+    pub fn share(&self, cache: Arc<Cache>) {
+        if self.cache.set(cache).is_err() {
+            tracing::error!("this broker has two caches");
+        }
+    }
 }
 
 const ELSEWHERE: Answer = Answer::NotLeader { leader: None };
@@ -38,6 +47,14 @@ impl Service for Peers {
     fn call(&self, from: NodeId, kind: u8, body: Bytes) -> BoxFuture<'static, Bytes> {
         let Some(seat) = self.seat.get() else { return ready(ELSEWHERE.encode()).boxed() };
         match kind {
+            peer::READ => {
+                let cache = self.cache.get().cloned();
+                async move {
+                    let Some(cache) = cache else { return ELSEWHERE.encode() };
+                    cache.answer(from, body).await.encode()
+                }
+                .boxed()
+            }
             peer::ROOT => {
                 let cluster = seat.cluster.clone();
                 async move {

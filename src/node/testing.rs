@@ -66,7 +66,7 @@ pub fn config(data_dir: &Path, flags: &[impl AsRef<str>]) -> Config {
     Config::load_from(*args, []).unwrap()
 }
 
-/// Brokers of one cluster in this process, each in a zone of its own.
+/// Brokers of one cluster in this process, each in a zone of its own unless it is started otherwise.
 pub struct Site {
     dir: TempDir,
     /// Where brokers reach each other, by broker id.
@@ -89,15 +89,18 @@ impl Site {
 
     /// Started in this directory, knowing these brokers.
     pub async fn start_in(&self, data_dir: &Path, broker: usize, seeds: &[usize]) -> Result<Node, Error> {
+        Node::start(config(data_dir, &self.flags(broker, &format!("z{broker}"), seeds))).await
+    }
+
+    pub fn flags(&self, broker: usize, zone: &str, seeds: &[usize]) -> Vec<String> {
         let seeds: Vec<String> = seeds.iter().map(|seed| format!("127.0.0.1:{}", self.ports[*seed])).collect();
-        let flags = [
+        vec![
             format!("--broker-id={broker}"),
-            format!("--zone=z{broker}"),
+            format!("--zone={zone}"),
             format!("--internal-listen=127.0.0.1:{}", self.ports[broker]),
             format!("--store=file://{}", self.dir.path().join("store").display()),
             format!("--seeds={}", seeds.join(",")),
-        ];
-        Node::start(config(data_dir, &flags)).await
+        ]
     }
 
     pub async fn start(&self, broker: usize, seeds: &[usize]) -> Node {

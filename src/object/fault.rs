@@ -45,6 +45,8 @@ pub enum Fault {
     LateAt(Gate),
     /// Never returns and has no effect.
     Hang,
+    /// Never returns; takes effect when the gate is opened, even if the caller has gone.
+    HangLateAt(Gate),
     /// Waits at the gate, then [`Error::Refused`], without effect.
     RefusedAt(Gate),
     /// Waits at the gate before it goes on.
@@ -220,12 +222,12 @@ impl Faulty {
                 Err(Error::unknown(name, "injected: effect comes late"))
             }
             Some(Fault::LateAt(gate)) => {
-                tokio::spawn(async move {
-                    gate.pass().await;
-                    let _ = call.await;
-                    gate.arrived.add_permits(1);
-                });
+                tokio::spawn(at_the_gate(gate, call));
                 Err(Error::unknown(name, "injected: effect comes late"))
+            }
+            Some(Fault::HangLateAt(gate)) => {
+                tokio::spawn(at_the_gate(gate, call));
+                std::future::pending().await
             }
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::RefusedAt(gate)) => {
@@ -234,6 +236,14 @@ impl Faulty {
             }
         }
     }
+}
+
+/// A late effect, which tells the gate that it has come.
+async fn at_the_gate<T>(gate: Gate, call: BoxFuture<'static, Result<T, Error>>) {
+    gate.pass().await;
+    // Its caller gave it up long ago.
+    let _ = call.await;
+    gate.arrived.add_permits(1);
 }
 
 #[async_trait]

@@ -4,7 +4,7 @@
 //!
 //! Promises: [`Store`] is one narrow contract, tested by one suite over every implementation ([`open`] picks one by
 //! URL: S3, a local directory, memory). An [`Error`] tells the caller what to do; "outcome unknown" is never "failed".
-//! [`put_own`] turns an ambiguous PUT into a verdict. [`layout`] is the format of a write-ahead object.
+//! [`put_own`] turns an ambiguous PUT into a verdict, [`Hedger`] sends a slow request again within a budget. [`layout`] is the format of a write-ahead object.
 //!
 //! Never: overwrites a key, deletes on its own account, knows Kafka, Raft or what a record is.
 //!
@@ -23,6 +23,8 @@ mod directory;
 mod durable;
 mod error;
 pub mod fault;
+pub mod hedge;
+mod hedged;
 mod inspect;
 pub mod layout;
 pub mod marker;
@@ -40,6 +42,7 @@ mod conformance;
 pub use directory::Directory;
 pub use durable::Durable;
 pub use error::Error;
+pub use hedged::{Counts as HedgeCounts, Hedger};
 pub use inspect::{Inspection, inspect};
 pub use memory::Memory;
 pub use open::open;

@@ -132,6 +132,11 @@ impl Paths {
         (self.key(name) == *key).then_some(name)
     }
 
+    /// The first segment of every key: cluster and incarnation.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
     pub fn write_ahead_prefix(&self) -> Prefix {
         self.below("wal")
     }

@@ -1,10 +1,12 @@
 //! Words of the domain as types. Integers appear only at the wire.
 
+mod answer_memory;
 pub mod arc_map;
 mod object_id;
 mod topic;
 pub mod varint;
 
+pub use answer_memory::{AnswerMemory, Answers};
 pub use object_id::{ByteRange, ObjectId};
 pub use topic::{Partition, TopicId};
 

@@ -3,7 +3,8 @@
 //! - **In**: [`Sealed`] buffers, in order.
 //! - **Out**: one durable object each, its bytes in the cache, its pointers on their way to the shards.
 //! - **Promises**: pointers leave only after the store acknowledged the object (a [`Durable`] is asked for); uploads
-//!   overlap, but objects are handed on in the order of their sequences; a sequence is never used for two contents.
+//!   overlap, but objects are handed on in the order of their sequences; a sequence is never used for two contents; a
+//!   PUT that takes longer than most is sent again as another attempt, so that one that hangs does not hold up the rest.
 //! - **Never does**: delete; name an object whose upload failed (it stays an orphan for the sweep).
 //! - **Limits**: [`UPLOADS_MAX`] at once, [`OBJECTS_IN_FLIGHT_MAX`] between upload and verdict.
 //!

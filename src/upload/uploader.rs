@@ -10,13 +10,13 @@ use tracing::{error, warn};
 
 use crate::cache::Cache;
 use crate::commit::{Error, Lanes, Reply, Submission};
-use crate::object::{Durable, Paths, Store};
+use crate::object::{Durable, Hedger, Paths, Store};
 use crate::shard::Sequence;
 use crate::types::{BrokerEpoch, BrokerId, Memory, ObjectId, Partition};
 use crate::upload::assemble::{ShardParts, assemble};
 use crate::upload::{OBJECTS_IN_FLIGHT_MAX, Pending, Poison, UPLOADS_MAX, claim_of};
 
-/// The winner of a sequence is fixed before its first commit; without hedging there is one attempt.
+/// The next one is the second request's. The winner is fixed before the first commit and is the only one ever named.
 const FIRST_ATTEMPT: u16 = 1;
 
 /// A buffer that takes no more batches.
@@ -46,6 +46,7 @@ pub struct Uploader {
     pub settings: Settings,
     pub store: Arc<dyn Store>,
     pub paths: Paths,
+    pub hedger: Hedger,
     pub cache: Arc<Cache>,
     pub lanes: Arc<Lanes>,
     pub poison: Arc<Poison>,
@@ -101,13 +102,13 @@ impl Uploader {
         };
         let bytes = assembled.bytes;
         let deadline = Instant::now() + put_timeout;
-        match Durable::put(&*self.store, &self.paths, id, bytes.clone(), deadline).await {
+        match Durable::put_hedged(&*self.store, &self.paths, id, bytes.clone(), deadline, &self.hedger).await {
             Ok(object) => {
                 self.counters.objects.fetch_add(1, Ordering::Relaxed);
                 self.counters.object_bytes.fetch_add(object.len(), Ordering::Relaxed);
                 self.counters.batches.fetch_add(batches, Ordering::Relaxed);
                 // The producing zone reads its own bytes without a GET.
-                self.cache.insert(id, bytes);
+                self.cache.insert(*object.id(), bytes);
                 Some(Stored { object, shards: assembled.shards.into_iter().collect(), permit })
             }
             Err(e) => {

@@ -4,11 +4,12 @@
 // Each program that includes this module uses a part of it.
 #![allow(dead_code)]
 
+mod body;
 mod bucket;
 mod control;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,13 +22,11 @@ use s3s::Body;
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
+use self::body::{Cut, collect};
 use self::bucket::Bucket;
 pub use self::control::{Control, Fault, Operation};
-
-/// The longest body that is taken.
-const BODY_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -76,11 +75,7 @@ impl Server {
             put_latency: options.put_latency,
             get_latency: options.get_latency,
         });
-        let accept = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(front.clone(), stream));
-            }
-        });
+        let accept = tokio::spawn(accept(front, listener, address));
         Ok(Server { address, control, accept })
     }
 
@@ -105,12 +100,35 @@ impl Drop for Server {
     }
 }
 
-async fn serve(front: Arc<Front>, stream: TcpStream) {
+/// Accepts connections; while an outage is ordered nobody listens and nobody is answered.
+async fn accept(front: Arc<Front>, listener: TcpListener, address: SocketAddr) {
+    let mut listener = listener;
+    loop {
+        let mut connections = JoinSet::new();
+        let outage = loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let Ok((stream, caller)) = accepted else { return };
+                    connections.spawn(serve(front.clone(), stream, caller.ip()));
+                }
+                outage = front.control.outage() => break outage,
+                Some(_) = connections.join_next() => {}
+            }
+        };
+        drop(listener);
+        connections.shutdown().await;
+        tokio::time::sleep(outage).await;
+        let Ok(again) = TcpListener::bind(address).await else { return };
+        listener = again;
+    }
+}
+
+async fn serve(front: Arc<Front>, stream: TcpStream, caller: IpAddr) {
     // Without it a small reply waits 40 ms for the client's delayed ACK.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let front = front.clone();
-        async move { front.answer(request).await }
+        async move { front.answer(caller, request).await }
     });
     // A connection that breaks, by a client or by a fault, is nothing to report.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -128,7 +146,11 @@ struct Front {
 type Closed = io::Error;
 
 impl Front {
-    async fn answer(&self, request: Request<hyper::body::Incoming>) -> Result<Response<Body>, Closed> {
+    async fn answer(
+        self: Arc<Self>,
+        caller: IpAddr,
+        request: Request<hyper::body::Incoming>,
+    ) -> Result<Response<Body>, Closed> {
         let (parts, mut body) = request.into_parts();
         // Read in full before anything else, as S3 does: a reply amid an upload reads like a broken connection.
         let body = collect(&mut body).await?;
@@ -137,29 +159,52 @@ impl Front {
         }
         let operation = Operation::of(&parts.method, &parts.uri);
         let len = body.len() as u64;
-        let mut reply_is_lost = false;
-        match self.control.begin(operation, len) {
-            None => {}
+        let fault = self.control.begin(caller, operation, len);
+        let request = Request::from_parts(parts, Body::from(body));
+        match fault {
             Some(Fault::InternalError) => return Ok(error(500, "InternalError")),
             Some(Fault::SlowDown) => return Ok(error(503, "SlowDown")),
             Some(Fault::Conflict) => return Ok(error(409, "ConditionalRequestConflict")),
-            Some(Fault::LostReply) => reply_is_lost = true,
+            Some(Fault::PreconditionFailed) => return Ok(error(412, "PreconditionFailed")),
             Some(Fault::HangMs(ms)) => {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
+            Some(Fault::LateMs(ms)) => {
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    // Its caller has long been told that the connection is gone.
+                    let _ = self.s3.call(request).await;
+                });
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            _ => {}
         }
-        let request = Request::from_parts(parts, Body::from(body));
-        let response = self.s3.call(request).await.map_err(|e| io::Error::other(format!("{e:?}")))?;
+        let mut response = self.s3.call(request).await.map_err(|e| io::Error::other(format!("{e:?}")))?;
         let latency = if operation.writes() { self.put_latency } else { self.get_latency };
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
-        if reply_is_lost {
-            return Err(io::ErrorKind::ConnectionAborted.into());
+        match fault {
+            Some(Fault::LostReply) => return Err(io::ErrorKind::ConnectionAborted.into()),
+            Some(Fault::TruncatedBody) => response = self.cut(response, Cut::Truncated).await?,
+            Some(Fault::ShortBody) => response = self.cut(response, Cut::Short).await?,
+            Some(Fault::SlowBodyMs(ms)) => {
+                response = self.cut(response, Cut::Slow(Duration::from_millis(ms))).await?;
+            }
+            _ => {}
         }
-        self.control.end(response.body().size_hint().lower());
+        self.control.end(caller, response.body().size_hint().lower());
         Ok(response)
+    }
+
+    async fn cut(&self, response: Response<Body>, cut: Cut) -> io::Result<Response<Body>> {
+        let (mut head, mut body) = response.into_parts();
+        let bytes = collect(&mut body).await?;
+        if matches!(cut, Cut::Short) {
+            head.headers.insert("content-length", (bytes.len() / 2).into());
+        }
+        Ok(Response::from_parts(head, cut.of(bytes)))
     }
 
     fn control_path(&self, method: &Method, path: &str, body: &[u8]) -> Response<Body> {
@@ -169,25 +214,20 @@ impl Front {
                 Ok(()) => json(StatusCode::OK, "{}".to_owned()),
                 Err(e) => json(StatusCode::BAD_REQUEST, serde_json::json!({ "error": e.to_string() }).to_string()),
             },
+            (&Method::POST, "outage") => match std::str::from_utf8(body).unwrap_or_default().trim().parse() {
+                Ok(ms) => {
+                    self.control.order_outage(Duration::from_millis(ms));
+                    json(StatusCode::OK, "{}".to_owned())
+                }
+                Err(e) => json(StatusCode::BAD_REQUEST, serde_json::json!({ "error": e.to_string() }).to_string()),
+            },
+            (&Method::DELETE, "faults") => {
+                self.control.heal();
+                json(StatusCode::OK, "{}".to_owned())
+            }
             _ => json(StatusCode::NOT_FOUND, "{}".to_owned()),
         }
     }
-}
-
-async fn collect(body: &mut hyper::body::Incoming) -> io::Result<bytes::Bytes> {
-    let expected = body.size_hint().exact().unwrap_or(0);
-    if expected > BODY_BYTES_MAX {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    let mut bytes = bytes::BytesMut::with_capacity(expected as usize);
-    while let Some(frame) = std::future::poll_fn(|cx| std::pin::Pin::new(&mut *body).poll_frame(cx)).await {
-        let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
-        if (bytes.len() + data.len()) as u64 > BODY_BYTES_MAX {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes.freeze())
 }
 
 fn error(status: u16, code: &str) -> Response<Body> {

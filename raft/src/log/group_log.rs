@@ -15,8 +15,9 @@ use super::record::Record;
 use super::recover::GroupState;
 use super::writer::{Change, Log, Op};
 use crate::GroupId;
+use crate::apply::ErasedMachine;
 use crate::codec::payload_bytes;
-use crate::types::{Entry, LogId, TypeConfig, Vote};
+use crate::types::{Entry, EntryPayload, LogId, TypeConfig, Vote};
 
 /// One message to a follower carries about this much, or a single entry.
 const READ_BYTES_MAX: u64 = 1 << 20;
@@ -29,6 +30,8 @@ pub(crate) struct GroupLog {
     state: Arc<Mutex<State>>,
     /// Payload bytes appended since the start; the snapshot scheduler compares differences.
     appended_bytes: Arc<AtomicU64>,
+    /// Hears of every entry that comes.
+    machine: Option<Arc<dyn ErasedMachine>>,
 }
 
 struct State {
@@ -51,7 +54,13 @@ impl GroupLog {
             noted: recovered.committed,
             entries,
         };
-        GroupLog { group, log, state: Arc::new(Mutex::new(state)), appended_bytes: Arc::new(AtomicU64::new(appended)) }
+        let (state, appended_bytes) = (Arc::new(Mutex::new(state)), Arc::new(AtomicU64::new(appended)));
+        GroupLog { group, log, state, appended_bytes, machine: None }
+    }
+
+    /// The same log, which tells `machine` of every entry that comes.
+    pub(crate) fn telling(self, machine: Arc<dyn ErasedMachine>) -> Self {
+        GroupLog { machine: Some(machine), ..self }
     }
 
     pub(crate) fn appended_bytes(&self) -> u64 {
@@ -194,6 +203,7 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
     {
         let mut encoded = Vec::new();
         let mut places = Vec::new();
+        let mut payloads = Vec::new();
         let commit_bytes = {
             let mut state = self.state();
             for entry in entries {
@@ -210,6 +220,9 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
                 let record = Record::Entry(entry);
                 places.push((index, record.encode(self.group, &mut encoded)));
                 if let Record::Entry(entry) = record {
+                    if let EntryPayload::Normal(payload) = &entry.payload {
+                        payloads.push(payload.0.clone());
+                    }
                     state.entries.push_back(entry);
                 }
             }
@@ -219,6 +232,10 @@ impl RaftLogStorage<TypeConfig> for GroupLog {
         self.log
             .submit(Op { group: self.group, change: Change::Entries(places), commit_bytes, encoded, done: Some(done) })
             .await;
+        // The entries are on their way to the disk by now: what the machine does takes no time from them.
+        if let Some(machine) = &self.machine {
+            payloads.iter().for_each(|payload| machine.appended(payload));
+        }
         Ok(())
     }
 

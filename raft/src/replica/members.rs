@@ -1,9 +1,11 @@
 //! Who belongs to the group, and who leads it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, InitializeError, RaftError};
+use openraft::raft::TransferLeaderRequest;
 use openraft::{ChangeMembers, EmptyNode, RaftMetrics, ServerState};
 use tokio::time::timeout;
 
@@ -95,6 +97,27 @@ impl Replica {
         voters
             .filter(|node| heard.get(node) == Some(&true))
             .max_by_key(|node| progress.get(node).copied().flatten().map(|id| id.index))
+    }
+
+    /// The node that led has ended: campaigns without waiting for the end of its lease, in turn with the other voters.
+    pub(crate) async fn succeed(&self, ended: NodeId, turn: Duration) {
+        let metrics = self.metrics();
+        let heirs: Vec<NodeId> = metrics.membership_config.voter_ids().filter(|node| *node != ended).collect();
+        let Some(place) = heirs.iter().position(|node| *node == self.parts.node) else { return };
+        // The groups that the node led go to different heirs.
+        let place = (place + self.parts.group as usize) % heirs.len();
+        tokio::time::sleep(turn * place as u32).await;
+        if !self.is_led_by(ended) {
+            return;
+        }
+        // What a leader says to its heir. The lease that voters grant it, and wait for, is over with its process.
+        let request = TransferLeaderRequest::new(metrics.vote, self.parts.node, None);
+        match self.parts.raft.handle_transfer_leader(request).await {
+            Ok(Ok(())) => tracing::info!(group = self.parts.group, ended, "campaigns: the leader's process has ended"),
+            Ok(Err(why)) => tracing::info!(group = self.parts.group, ended, %why, "does not campaign yet"),
+            // Whoever watches the replica says why it stopped.
+            Err(_) => {}
+        }
     }
 
     /// Leaves in good order: leadership first.

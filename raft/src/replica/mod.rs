@@ -91,6 +91,14 @@ impl Replica {
         self.leadership.subscribe()
     }
 
+    pub(crate) fn is_leader(&self) -> bool {
+        self.is_led_by(self.parts.node)
+    }
+
+    pub(crate) fn is_led_by(&self, node: NodeId) -> bool {
+        self.leadership.borrow().leader == Some(node)
+    }
+
     pub(crate) fn applied(&self) -> watch::Receiver<LogPosition> {
         self.parts.applied.clone()
     }

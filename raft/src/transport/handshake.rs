@@ -96,6 +96,7 @@ where
     let lane = match front[6] {
         0 => Lane::Raft,
         1 => Lane::Application,
+        2 => Lane::Bulk,
         _ => return refuse(stream, own, "unknown lane".into()).await,
     };
     if lane == Lane::Raft && from == 0 {

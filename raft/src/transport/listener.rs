@@ -129,8 +129,12 @@ async fn run(
             }
         }
     };
-    tokio::select! {
+    let ended = tokio::select! {
         result = writing => result,
         result = reading => result,
+    };
+    if caller.lane == Lane::Raft {
+        serve.caller_lost(caller.node);
     }
+    ended
 }

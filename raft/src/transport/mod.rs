@@ -49,14 +49,31 @@ pub(crate) mod kind {
     pub(crate) const PING: u8 = 255;
 }
 
-/// Connections to a peer, by priority: bulk never delays Raft.
+/// Name of one of Raft's own kinds, for metrics; `None` for the application's.
+pub fn raft_kind_name(kind: u8) -> Option<&'static str> {
+    Some(match kind {
+        kind::APPEND => "append",
+        kind::BEAT => "beat",
+        kind::URGENT_BEAT => "urgent_beat",
+        kind::VOTE => "vote",
+        kind::PRE_VOTE => "pre_vote",
+        kind::SNAPSHOT => "snapshot",
+        kind::TRANSFER => "transfer",
+        kind::HANDSHAKE => "handshake",
+        kind::PING => "ping",
+        _ => return None,
+    })
+}
+
+/// Connections to a peer, by priority: large frames delay neither the application's small ones nor Raft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Raft = 0,
     Application = 1,
+    Bulk = 2,
 }
 
-pub(crate) const LANES: usize = 2;
+pub(crate) const LANES: usize = 3;
 
 /// The bounds a connection works under.
 #[derive(Clone, Copy, Debug)]

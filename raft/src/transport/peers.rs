@@ -1,7 +1,8 @@
 //! The address book, and a connection per peer and lane, dialled when first needed.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +42,15 @@ struct Peer {
     lanes: [Mutex<LaneState>; LANES],
     /// How often somebody wanted a connection.
     attempts: AtomicU64,
+    /// The last attempt to connect was refused by its machine: nobody listens there.
+    refused: AtomicBool,
+}
+
+impl Peer {
+    fn note<T>(&self, connecting: &io::Result<T>) {
+        let refused = connecting.as_ref().is_err_and(|why| why.kind() == io::ErrorKind::ConnectionRefused);
+        self.refused.store(refused, Ordering::Relaxed);
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,7 +75,7 @@ impl Peers {
     fn peer(&self, node: NodeId) -> Arc<Peer> {
         let new = || {
             let (address, lanes) = (Mutex::default(), std::array::from_fn(|_| Mutex::default()));
-            Arc::new(Peer { node, address, lanes, attempts: AtomicU64::new(0) })
+            Arc::new(Peer { node, address, lanes, attempts: AtomicU64::new(0), refused: AtomicBool::new(false) })
         };
         locked(&self.book).entry(node).or_insert_with(new).clone()
     }
@@ -75,6 +85,7 @@ impl Peers {
         if std::mem::replace(&mut *locked(&peer.address), address.clone()) == address {
             return;
         }
+        peer.refused.store(false, Ordering::Relaxed);
         for lane in &peer.lanes {
             if let LaneState::Open(old) = std::mem::take(&mut *locked(lane)) {
                 old.close("the peer has another address");
@@ -89,6 +100,21 @@ impl Peers {
                     old.close("this node shuts down");
                 }
             }
+        }
+    }
+
+    /// The peer's machine refused the last attempt to connect: its process has ended and no other took its place. Not so
+    /// for a machine that is gone or cut off, which answers nothing.
+    pub(crate) fn has_ended(&self, node: NodeId) -> bool {
+        locked(&self.book).get(&node).is_some_and(|peer| peer.refused.load(Ordering::Relaxed))
+    }
+
+    /// Tries anew whether anybody listens at the peer's address.
+    pub(crate) async fn probe(&self, node: NodeId) {
+        let peer = self.peer(node);
+        let Some(address) = locked(&peer.address).clone() else { return };
+        if let Ok(outcome) = timeout(self.limits.connect_timeout, TcpStream::connect(address)).await {
+            peer.note(&outcome);
         }
     }
 
@@ -133,7 +159,7 @@ impl Peers {
     pub(crate) async fn learn(&self, address: &str) -> Result<NodeId, CallError> {
         let anyone = 0;
         let dialled = shake_hands(address, &self.identity, anyone, Lane::Application, self.limits);
-        let (_, answerer) = dialled.await?;
+        let (_, answerer) = dialled.await.map_err(|why| unreachable(address, &why))?;
         let counters = self.traffic.of(answerer.node);
         counters.sent(kind::HANDSHAKE, answerer.bytes_sent);
         counters.received(kind::HANDSHAKE, answerer.bytes_received);
@@ -157,7 +183,9 @@ impl Peers {
                 None => Err(CallError::Unreachable(format!("no address of node {} is known", peer.node))),
                 Some(address) => {
                     let counters = peers.traffic.of(peer.node);
-                    connect(address, &peers.identity, peer.node, lane, peers.limits, counters).await.map(Arc::new)
+                    let connecting = connect(address, &peers.identity, peer.node, lane, peers.limits, counters).await;
+                    peer.note(&connecting);
+                    connecting.map(Arc::new).map_err(|why| unreachable(address, &why))
                 }
             };
             let mut state = locked(&peer.lanes[lane as usize]);
@@ -187,17 +215,19 @@ async fn shake_hands(
     to: NodeId,
     lane: Lane,
     limits: Limits,
-) -> Result<(TcpStream, Answerer), CallError> {
+) -> io::Result<(TcpStream, Answerer)> {
     let dial = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let answerer = handshake::call(&mut stream, identity, to, lane).await?;
-        Ok::<_, std::io::Error>((stream, answerer))
+        Ok((stream, answerer))
     };
-    match timeout(limits.connect_timeout, dial).await {
-        Ok(dialled) => dialled.map_err(|why| CallError::Unreachable(format!("{address}: {why}"))),
-        Err(_) => Err(CallError::Unreachable(format!("{address}: no connection in time"))),
-    }
+    let in_time = timeout(limits.connect_timeout, dial).await;
+    in_time.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time")))
+}
+
+fn unreachable(address: &str, why: &io::Error) -> CallError {
+    CallError::Unreachable(format!("{address}: {why}"))
 }
 
 async fn connect(
@@ -207,7 +237,7 @@ async fn connect(
     lane: Lane,
     limits: Limits,
     counters: PeerCounters,
-) -> Result<Connection, CallError> {
+) -> io::Result<Connection> {
     let (stream, answerer) = shake_hands(address, identity, to, lane, limits).await?;
     counters.sent(kind::HANDSHAKE, answerer.bytes_sent);
     counters.received(kind::HANDSHAKE, answerer.bytes_received);
@@ -232,7 +262,8 @@ pub async fn call_address(
     };
     let deadline = Instant::now() + within;
     let identity = Identity { cluster_id: cluster_id.to_owned(), node_id: 0 };
-    let connection = connect(address, &identity, 0, Lane::Application, limits, PeerCounters::new()).await?;
+    let connecting = connect(address, &identity, 0, Lane::Application, limits, PeerCounters::new());
+    let connection = connecting.await.map_err(|why| unreachable(address, &why))?;
     let mut request = connection.request(kind, body, false)?;
     request.answer(deadline.saturating_duration_since(Instant::now())).await
 }

@@ -102,6 +102,27 @@ async fn a_peer_that_takes_no_answer_is_closed() {
 }
 
 #[tokio::test]
+async fn slow_readers_are_few_and_hold_up_nobody() {
+    let limits = Limits { answer_bytes_max: 4 << 20, slow_after: Duration::from_millis(20), ..Limits::default() };
+    let (running, mut calls) = Running::scripted(limits).await;
+    let mut silent = Vec::new();
+    for round in 0..10 {
+        let mut client = running.client().await;
+        client.write_all(&metadata(round)).await.unwrap();
+        // Each counts as a quarter of the budget: four are written at once, two may be slow.
+        let body = Segments::from(Bytes::from(vec![0; 32 << 20]));
+        calls.recv().await.unwrap().end.send(Outcome::Reply(body)).unwrap();
+        silent.push(client);
+    }
+    let mut good = running.client().await;
+    good.write_all(&metadata(77)).await.unwrap();
+    calls.recv().await.unwrap().reply(b"served");
+    assert_eq!(answer(&mut good).await, (77, b"served".to_vec()));
+    running.until(|metrics| metrics.readers_dropped.load(Relaxed) == 8).await;
+    assert_eq!(running.server.metrics().connections_open.load(Relaxed), 3);
+}
+
+#[tokio::test]
 async fn shutdown_answers_what_was_started() {
     let (running, mut calls) = Running::scripted(Limits::default()).await;
     let (mut busy, mut idle) = (running.client().await, running.client().await);

@@ -98,6 +98,9 @@ impl S3 {
         if len > range.map_or(OBJECT_BYTES_MAX, |range| range.len) {
             return Err(Error::corrupt(key, format!("{len} bytes are more than there can be")));
         }
+        if let Some(range) = range {
+            check_range(range, len, output.content_range())?;
+        }
         let body = std::mem::take(&mut output.body);
         Ok((timed("get", Effect::Read, len, collect(body, len as usize)).await??, output))
     }
@@ -238,6 +241,21 @@ async fn collect(mut body: ByteStream, len: usize) -> Result<Bytes, Error> {
         return Err(Error::retryable("get", "a body shorter than it said"));
     }
     Ok(bytes.freeze())
+}
+
+/// A reply to a GET of a range must hold all of it that the object has: who caches it takes it for the whole.
+fn check_range(range: ByteRange, len: u64, header: Option<&str>) -> Result<(), Error> {
+    let parsed = header.and_then(|header| {
+        let (positions, total) = header.strip_prefix("bytes ")?.split_once('/')?;
+        Some((positions.split_once('-')?.0.parse::<u64>().ok()?, total.parse::<u64>().ok()?))
+    });
+    let Some((start, total)) = parsed else {
+        return Err(Error::retryable("get", format!("a reply that does not say which range it is: {header:?}")));
+    };
+    if start != range.start || len != range.end().min(total).saturating_sub(start) {
+        return Err(Error::retryable("get", format!("{len} bytes where {range:?} was asked of {total}: {header:?}")));
+    }
+    Ok(())
 }
 
 /// A checksum of the whole object. One of parts (`...-3`) is of no use here, and never ours.

@@ -40,24 +40,60 @@ async fn a_failed_put_says_whether_it_may_have_had_an_effect() {
         let result = put(&store, &format!("without/{number}")).await;
         assert!(matches!(result, Err(Error::Retryable { .. })), "{result:?}");
     }
-    for (number, fault) in [Fault::InternalError, Fault::LostReply, Fault::HangMs(1)].into_iter().enumerate() {
+    let without_verdict = [Fault::InternalError, Fault::LostReply, Fault::HangMs(1), Fault::LateMs(1)];
+    for (number, fault) in without_verdict.into_iter().enumerate() {
         server.control().add(Operation::Put, 1, fault);
         let result = put(&store, &format!("unknown/{number}")).await;
         assert!(matches!(result, Err(Error::Unknown { .. })), "{result:?}");
     }
-    assert_eq!(server.control().requests(Operation::Put), 5, "one call is one attempt");
+    assert_eq!(server.control().requests(Operation::Put), 6, "one call is one attempt");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_read_may_be_repeated() {
     let (server, store) = start().await;
     put(&store, "read").await.unwrap();
-    for fault in [Fault::SlowDown, Fault::InternalError, Fault::LostReply, Fault::HangMs(1)] {
+    for fault in [
+        Fault::SlowDown,
+        Fault::InternalError,
+        Fault::LostReply,
+        Fault::HangMs(1),
+        Fault::TruncatedBody,
+        Fault::SlowBodyMs(20_000),
+    ] {
         server.control().add(Operation::Get, 1, fault);
         let result = store.get(&key("read")).await;
-        assert!(matches!(result, Err(Error::Retryable { .. })), "{result:?}");
+        assert!(matches!(result, Err(Error::Retryable { .. })), "{fault:?}: {result:?}");
     }
     assert_eq!(store.get(&key("read")).await.unwrap(), "bytes");
+}
+
+/// A cache takes what it gets for all there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_that_comes_short_is_not_taken_for_the_whole() {
+    let (server, store) = start().await;
+    put(&store, "read").await.unwrap();
+    for range in [ByteRange::new(0, 100), ByteRange::new(0, 4), ByteRange::new(2, 3)] {
+        for fault in [Fault::ShortBody, Fault::TruncatedBody] {
+            server.control().add(Operation::Get, 1, fault);
+            let result = store.get_range(&key("read"), range).await;
+            assert!(matches!(result, Err(Error::Retryable { .. })), "{fault:?}: {result:?}");
+        }
+    }
+    assert_eq!(store.get_range(&key("read"), ByteRange::new(2, 100)).await.unwrap(), "tes");
+    server.control().add(Operation::Get, 1, Fault::ShortBody);
+    assert!(matches!(store.get(&key("read")).await, Err(Error::Corrupt { .. })), "found by the checksum");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn put_own_is_not_misled_by_conditions_that_nobody_met() {
+    let (server, store) = start().await;
+    for fault in [Fault::PreconditionFailed, Fault::Conflict, Fault::LateMs(1), Fault::PreconditionFailed] {
+        server.control().add(Operation::Put, 1, fault);
+    }
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    put_own(&store, &key("own"), Bytes::from_static(b"bytes"), deadline).await.unwrap();
+    assert_eq!(store.get(&key("own")).await.unwrap(), "bytes");
 }
 
 #[tokio::test(flavor = "multi_thread")]

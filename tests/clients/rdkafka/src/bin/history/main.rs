@@ -5,6 +5,7 @@
 //! history check      --history FILE [--faults FILE]
 //! history self-test  [--history FILE]
 //! ```
+//! `run` takes --life-seconds-min too: how long a client is kept at least (5 by default).
 //! `run` works with Apache Kafka as with Milepost; without --seconds it ends by SIGTERM or SIGINT.
 
 mod check;

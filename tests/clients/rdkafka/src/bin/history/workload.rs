@@ -25,6 +25,8 @@ pub struct Workload {
     /// Set once; the workers end by themselves.
     pub stop: AtomicBool,
     pub value_bytes: usize,
+    /// A client lives for at least so long, then ends in the middle of its work.
+    pub life_seconds_min: u64,
     zones: Vec<String>,
     partitions: u32,
     records_per_second: u64,
@@ -49,6 +51,7 @@ impl Workload {
             recorder: Recorder::create(&args.required("history")?, partitions)?,
             stop: AtomicBool::new(false),
             value_bytes: args.optional("value-bytes", 200)?,
+            life_seconds_min: args.optional("life-seconds-min", 5)?,
             zones,
             partitions,
             records_per_second: args.optional("records-per-second", 2000)?,

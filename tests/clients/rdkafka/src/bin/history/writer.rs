@@ -20,9 +20,8 @@ use crate::workload::Workload;
 
 /// Records handed over and not yet answered.
 const IN_FLIGHT_MAX: u64 = 20_000;
-/// A client lives for some seconds, then ends in the middle of its work.
-const LIFE_SECONDS_MIN: u64 = 5;
-const LIFE_SECONDS_MAX: u64 = 30;
+/// Clients live for up to so much longer than the least.
+const LIFE_SECONDS_MORE: u64 = 25;
 /// Longer than message.timeout.ms: every fate is told before this ends.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(90);
 const MESSAGE_TIMEOUT_MS: &str = "60000";
@@ -145,7 +144,7 @@ impl Writer {
     }
 
     fn write(&mut self, workload: &Workload, random: &mut Random, began: Instant, written: &mut u64) -> Result<End> {
-        let life = LIFE_SECONDS_MIN + random.below(LIFE_SECONDS_MAX - LIFE_SECONDS_MIN);
+        let life = workload.life_seconds_min + random.below(LIFE_SECONDS_MORE);
         let ends = Instant::now() + Duration::from_secs(life);
         while !workload.stop.load(Ordering::Relaxed) {
             let due = workload.records_due(began);
