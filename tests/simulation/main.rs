@@ -182,7 +182,7 @@ impl Simulation {
             ledger.reads.get(),
             self.watch.terms(),
         );
-        for kind in chaos::KINDS {
+        for kind in chaos::kinds() {
             println!("fault {} {kind}", self.chaos.counts().get(kind).unwrap_or(&0));
         }
         let counts = self.run.bucket.counts();

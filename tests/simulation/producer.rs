@@ -98,7 +98,7 @@ impl Writer {
             }
             if Instant::now() >= next_batch && self.run.writing.get() {
                 self.make_batch();
-                next_batch = Instant::now() + Duration::from_millis(rand::rng().random_range(5..80));
+                next_batch = Instant::now() + Duration::from_millis(rand::rng().random_range(10..200));
                 // Metadata names another broker; what is in flight stays so.
                 if rand::rng().random_bool(0.01) {
                     self.move_on();
