@@ -36,8 +36,28 @@ pub fn client_host(zone: i32) -> String {
     format!("clients{zone}")
 }
 
+/// What is broken on purpose, to see that it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// The store forgets one in a hundred objects that it has acknowledged.
+    Store,
+    /// Producers repeat without a sequence.
+    Producer,
+}
+
+impl Mutant {
+    pub fn named(name: &str) -> Option<Mutant> {
+        match name {
+            "store" => Some(Mutant::Store),
+            "producer" => Some(Mutant::Producer),
+            _ => None,
+        }
+    }
+}
+
 /// What everybody in the simulation shares.
 pub struct Run {
+    pub mutant: Option<Mutant>,
     pub bucket: Arc<Bucket>,
     pub ledger: Ledger,
     /// Producers make new records.
@@ -48,7 +68,6 @@ pub struct Run {
     pub writers: Cell<i32>,
     pub scanners: Cell<i32>,
     topic: Cell<bool>,
-    dir: PathBuf,
     pub brokers: RefCell<BTreeMap<i32, Handles>>,
     /// Processes that have ended, in order or not, and wait for their supervisor.
     pub ended: RefCell<Vec<(i32, bool)>>,
@@ -62,16 +81,16 @@ pub struct Handles {
 }
 
 impl Run {
-    pub fn new(seed: u64, dir: PathBuf) -> Rc<Run> {
+    pub fn new(seed: u64, mutant: Option<Mutant>) -> Rc<Run> {
         Rc::new(Run {
-            bucket: Bucket::new(seed),
+            bucket: Bucket::new(seed, mutant == Some(Mutant::Store)),
+            mutant,
             ledger: Ledger::default(),
             writing: Cell::new(true),
             scanning: Cell::new(false),
             writers: Cell::new(BROKERS),
             scanners: Cell::new(BROKERS),
             topic: Cell::new(false),
-            dir,
             brokers: RefCell::default(),
             ended: RefCell::default(),
             orders: (1..=BROKERS).map(|broker| (broker, Rc::default())).collect(),
@@ -79,7 +98,7 @@ impl Run {
     }
 
     pub fn data_dir(&self, broker: i32) -> PathBuf {
-        self.dir.join(host(broker))
+        PathBuf::from(host(broker))
     }
 
     /// Asks the process to end in an orderly way.
