@@ -10,11 +10,16 @@
 #
 # Sets CLUSTER_BOOTSTRAP, CLUSTER_KAFKA[N], CLUSTER_METRICS[N], CLUSTER_ZONES, CLUSTER_STORE,
 # CLUSTER_S3 and CLUSTER_DIR. PROFILE is dev or release; CLUSTER_S3_ARGS goes to the S3 server.
+#
+# With CLUSTER_STORES=zonal each zone has an S3 server of its own, CLUSTER_S3[N], and objects are in all of them:
+#   cluster_launch_store N        starts zone N's server again, empty
+#   cluster_kill_store N          kill -9: what it holds is gone
 
 CLUSTER_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CLUSTER_TARGET=${CARGO_TARGET_DIR:-$CLUSTER_ROOT/target}
 CLUSTER_READY_SECONDS_MAX=${CLUSTER_READY_SECONDS_MAX:-60}
-CLUSTER_PIDS=() # by broker number; the store's is at 0
+CLUSTER_PIDS=() # by broker number; the only store's is at 0
+CLUSTER_S3_PIDS=() # by zone
 CLUSTER_KAFKA=() CLUSTER_INTERNAL=() CLUSTER_METRICS=()
 
 cluster_start() {
@@ -36,11 +41,15 @@ cluster_build() {
 }
 
 cluster_choose_ports() {
-    local n wanted=(9000)
+    local n zonal=0 wanted=(9000)
     for n in $(seq "$CLUSTER_BROKERS"); do wanted+=($((9091 + n)) $((9191 + n)) $((9291 + n))); done
+    if [ "${CLUSTER_STORES:-one}" = zonal ]; then
+        zonal=$CLUSTER_BROKERS
+        for n in $(seq "$zonal"); do wanted+=($((9000 + n))); done
+    fi
     local ports
     ports=($(python3 "$CLUSTER_ROOT/examples/free_ports.py" "${wanted[@]}")) || return 1
-    CLUSTER_S3_PORT=${ports[0]} CLUSTER_ZONES=
+    CLUSTER_S3_PORTS=("${ports[0]}" "${ports[@]:3 * CLUSTER_BROKERS + 1}") CLUSTER_ZONES=
     for n in $(seq "$CLUSTER_BROKERS"); do
         CLUSTER_KAFKA[n]=127.0.0.1:${ports[3 * n - 2]}
         CLUSTER_INTERNAL[n]=127.0.0.1:${ports[3 * n - 1]}
@@ -52,20 +61,41 @@ cluster_choose_ports() {
 
 cluster_start_store() {
     export AWS_ACCESS_KEY_ID=milepost AWS_SECRET_ACCESS_KEY=milepost-secret
-    local log=$CLUSTER_DIR/logs/s3.log waited=0
+    if [ "${CLUSTER_STORES:-one}" = zonal ]; then
+        local n
+        CLUSTER_STORE=
+        for n in $(seq "$CLUSTER_BROKERS"); do
+            cluster_launch_store "$n" || return 1
+            CLUSTER_STORE+=${CLUSTER_STORE:+,}az$n="s3://milepost/cluster?endpoint=${CLUSTER_S3[n]}&region=us-east-1"
+        done
+    else
+        cluster_launch_store 0 || return 1
+        CLUSTER_PIDS[0]=${CLUSTER_S3_PIDS[0]}
+        CLUSTER_STORE="s3://milepost/cluster?endpoint=$CLUSTER_S3&region=us-east-1"
+    fi
+}
+
+# The server of a zone, or the only one at 0.
+cluster_launch_store() {
+    local n=$1 waited=0
+    local log=$CLUSTER_DIR/logs/s3-$n.log
     # shellcheck disable=SC2086 # the arguments are words
-    "$CLUSTER_BIN/examples/s3_server" --listen "127.0.0.1:$CLUSTER_S3_PORT" --access-key "$AWS_ACCESS_KEY_ID" \
+    "$CLUSTER_BIN/examples/s3_server" --listen "127.0.0.1:${CLUSTER_S3_PORTS[n]}" --access-key "$AWS_ACCESS_KEY_ID" \
         --secret-key "$AWS_SECRET_ACCESS_KEY" --bucket milepost ${CLUSTER_S3_ARGS:-} >"$log" 2>&1 &
-    CLUSTER_PIDS[0]=$!
+    CLUSTER_S3_PIDS[n]=$!
     until grep -q '^listening on ' "$log"; do
-        if ! kill -0 "${CLUSTER_PIDS[0]}" 2>/dev/null || [ $((waited += 1)) -gt 100 ]; then
-            echo "the S3 server did not start" >&2
+        if ! kill -0 "${CLUSTER_S3_PIDS[n]}" 2>/dev/null || [ $((waited += 1)) -gt 100 ]; then
+            echo "S3 server $n did not start" >&2
             return 1
         fi
         sleep 0.1
     done
-    CLUSTER_S3=$(sed -n 's/^listening on //p' "$log" | head -1)
-    CLUSTER_STORE="s3://milepost/cluster?endpoint=$CLUSTER_S3&region=us-east-1"
+    CLUSTER_S3[n]=$(sed -n 's/^listening on //p' "$log" | head -1)
+}
+
+cluster_kill_store() {
+    kill -9 "${CLUSTER_S3_PIDS[$1]}"
+    wait "${CLUSTER_S3_PIDS[$1]}" 2>/dev/null || true
 }
 
 cluster_launch_broker() {
@@ -110,10 +140,13 @@ cluster_stop() {
         kill -9 "$pid" 2>/dev/null
         wait "$pid" 2>/dev/null
     done
-    if [ -n "${CLUSTER_PIDS[0]:-}" ]; then
-        kill "${CLUSTER_PIDS[0]}" 2>/dev/null
-        wait "${CLUSTER_PIDS[0]}" 2>/dev/null
-    fi
+    for pid in "${CLUSTER_S3_PIDS[@]}"; do
+        # One that is stopped would not hear of its end.
+        kill -CONT "$pid" 2>/dev/null
+        kill "$pid" 2>/dev/null
+        wait "$pid" 2>/dev/null
+    done
+    CLUSTER_S3_PIDS=()
     CLUSTER_PIDS=()
     return 0
 }

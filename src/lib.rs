@@ -32,6 +32,7 @@ pub mod admin;
 pub mod audit;
 pub mod cluster;
 pub mod console;
+pub mod group;
 pub mod inspect;
 pub mod zone;
 

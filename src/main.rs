@@ -27,7 +27,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(args) => serve(Config::load(*args)?).await,
         Command::Inspect(what) => milepost::inspect::run(what).await,
-        Command::Audit { bootstrap, store } => milepost::audit::run(bootstrap, store).await,
+        Command::Audit { bootstrap, store, copies } => milepost::audit::run(bootstrap, store, copies).await,
     }
 }
 

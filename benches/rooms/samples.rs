@@ -8,7 +8,7 @@ use milepost::protocol::fetch::{FetchPartition, FetchResponse, FetchTopic};
 use milepost::protocol::{ErrorCode, StrBytes, TopicRef};
 use milepost::shard::entry::append_entry;
 use milepost::shard::{Append, Batch, Create, Entry, Part, Sequence, State};
-use milepost::types::{ObjectId, Partition, Producer, TopicId};
+use milepost::types::{ObjectId, Partition, Producer, StorageClass, TopicId};
 
 use crate::NOW;
 
@@ -78,7 +78,7 @@ pub fn append(broker: i32, sequence: u64, parts: u32, batches: usize, producer: 
         start: u64::from(slot) * u64::from(BYTES) * batches as u64,
         batches: (0..batches).map(batch).collect(),
     };
-    let object = ObjectId { broker, epoch: 1, sequence, attempt: 1 };
+    let object = ObjectId { broker, epoch: 1, sequence, attempt: 1, class: StorageClass::Regional };
     Append { object, previous: sequence - 1, parts: (0..parts).map(part).collect() }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::admin::Error;
 use crate::cluster::Topic;
+use crate::types::StorageClass;
 
 /// Numbers are Kafka's (`DescribeConfigsResponse.ConfigType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,18 +60,22 @@ const fn config(
     Config { name, broker_name, kind, default, rule, about }
 }
 
+/// The one setting that Kafka does not have.
+pub const STORAGE_CLASS: &str = "milepost.storage.class";
+
 const LONG_MAX: i64 = i64::MAX;
 const INT_MAX: i64 = i32::MAX as i64;
 const FOREVER: &str = "9223372036854775807";
 const CODECS: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
 const TIMESTAMPS: &[&str] = &["CreateTime", "LogAppendTime"];
+const CLASSES: &[&str] = &["regional", "zonal"];
 const POLICIES: &[&str] = &["compact", "delete"];
 
 use Kind::{Boolean, Double, Int, List, Long, String as Text};
 use Rule::{Any, EachOf, OneOf, Ratio, Within};
 
 #[rustfmt::skip]
-pub static TOPIC_CONFIGS: [Config; 33] = [
+pub static TOPIC_CONFIGS: [Config; 34] = [
     config("cleanup.policy", "log.cleanup.policy", List, "delete", EachOf(POLICIES), "What becomes of old records: deleted, or compacted to the newest of each key."),
     config("compression.gzip.level", "compression.gzip.level", Int, "-1", Within(-1, 9), "Level of gzip when the broker compresses."),
     config("compression.lz4.level", "compression.lz4.level", Int, "9", Within(1, 17), "Level of lz4 when the broker compresses."),
@@ -90,6 +95,7 @@ pub static TOPIC_CONFIGS: [Config; 33] = [
     config("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", Long, "3600000", Within(0, LONG_MAX), "How far a record's time may lie in the future."),
     config("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", Long, FOREVER, Within(0, LONG_MAX), "How far a record's time may lie in the past."),
     config("message.timestamp.type", "log.message.timestamp.type", Text, "CreateTime", OneOf(TIMESTAMPS), "Whose time records carry: the producer's, or that of the append."),
+    config(STORAGE_CLASS, "", Text, "regional", OneOf(CLASSES), "Where records are: in the regional store, or in a bucket of each zone."),
     config("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", Double, "0.5", Ratio, "Share of uncompacted bytes from which on compaction pays."),
     config("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", Long, "0", Within(0, LONG_MAX), "The shortest that a record stays uncompacted."),
     config("min.insync.replicas", "min.insync.replicas", Int, "1", Within(1, INT_MAX), "Replicas that must be well for an append with acks=all."),
@@ -162,9 +168,9 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// So far one setting of a broker differs from Kafka's default if the operator wants it to.
-    pub fn new(message_max_bytes: usize) -> Defaults {
-        let set = [("max.message.bytes", message_max_bytes.to_string())];
+    /// What may differ from the defaults in the table.
+    pub fn new(message_max_bytes: usize, class: StorageClass) -> Defaults {
+        let set = [("max.message.bytes", message_max_bytes.to_string()), (STORAGE_CLASS, class.name().to_owned())];
         let differs = |(name, value): &(&str, String)| Config::of(name).is_some_and(|config| config.default != value);
         Defaults { set: Arc::new(set.into_iter().filter(differs).map(|(name, value)| (name.into(), value)).collect()) }
     }
@@ -242,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_topics_own_value_comes_before_the_brokers_and_that_before_kafkas() {
-        let defaults = Defaults::new(5000);
+        let defaults = Defaults::new(5000, StorageClass::Regional);
         let mut view = sample::cluster(&["a"]);
         let id = sample::topic(&mut view, "t", 1, 1, 1);
         let mut topic = view.topic(id).unwrap().as_ref().clone();

@@ -5,7 +5,7 @@ use kafka_protocol::messages::{CreatePartitionsRequest, CreatePartitionsResponse
 use tokio::time::Instant;
 
 use crate::admin::error::code_and_message;
-use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, names, topics};
+use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{RootEntry, RootRefusal, RootState};
 use crate::protocol::{self, decode, encode};
@@ -39,6 +39,7 @@ async fn grow(
     deadline: Instant,
 ) -> Result<(), Error> {
     topics::refuse_repeated(repeated)?;
+    internal::refuse_internal(&asked.name)?;
     let topic = check(&admin.cluster.view(), asked)?;
     if validate_only {
         return Ok(());

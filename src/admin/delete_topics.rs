@@ -6,7 +6,7 @@ use kafka_protocol::protocol::StrBytes;
 use tokio::time::Instant;
 
 use crate::admin::error::{code_and_message, unknown};
-use crate::admin::{Admin, Context, Error, names, topics};
+use crate::admin::{Admin, Context, Error, internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{self, RootEntry, RootRefusal};
 use crate::protocol::{self, TopicRef, decode, encode};
@@ -52,6 +52,7 @@ async fn delete(
     let topic = admin.cluster.view().find(&wanted).cloned().ok_or_else(|| unknown(&wanted))?;
     result.name = Some(StrBytes::from_string(topic.name.clone()).into());
     result.topic_id = topic.id.into();
+    internal::refuse_internal(&topic.name)?;
     // Once the root has decided, no view that has applied it shows the topic: there is nothing else to wait for.
     match admin.propose(RootEntry::DeleteTopic { topic: topic.id }, deadline).await {
         // The answer to the first attempt was lost, or somebody else was quicker: it is gone as asked.

@@ -162,11 +162,12 @@ mod tests {
     use super::*;
     use crate::admin::{Defaults, sample};
     use crate::protocol::ErrorCode;
+    use crate::types::StorageClass;
 
     fn ask(resource_type: i8, name: &'static str) -> Result<Vec<Described>, Error> {
         let mut view = sample::cluster(&["a", "b"]);
         sample::topic(&mut view, "t", 1, 1, 1);
-        let settings = Settings { topic_defaults: Defaults::new(5000), ..sample::settings() };
+        let settings = Settings { topic_defaults: Defaults::new(5000, StorageClass::Regional), ..sample::settings() };
         let resource = DescribeConfigsResource::default().with_resource_type(resource_type);
         describe(&view, &settings, 1, &resource.with_resource_name(StrBytes::from_static_str(name)))
     }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::admin::describe_cluster::rack;
 use crate::admin::leaders::{self, Placed};
-use crate::admin::{Admin, Context, Error, names, topics};
+use crate::admin::{Admin, Context, Error, is_internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{self, Broker, RootRefusal, RootState, Topic};
 use crate::index::OpenShard;
@@ -157,6 +157,7 @@ impl<E: Fn(ShardId, &Partition) -> Option<LeaderEpoch>> Told<'_, E> {
         MetadataResponseTopic::default()
             .with_name(Some(StrBytes::from_string(topic.name.clone()).into()))
             .with_topic_id(topic.id.into())
+            .with_is_internal(is_internal(&topic.name))
             .with_partitions(partitions.collect())
     }
 

@@ -18,6 +18,7 @@ mod describe_cluster;
 mod describe_configs;
 mod error;
 mod init_producer_id;
+mod internal;
 mod leaders;
 mod metadata;
 mod names;
@@ -44,11 +45,13 @@ pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use error::Error;
 pub use init_producer_id::init_producer_id;
+pub use internal::{CONSUMER_OFFSETS, is_internal};
 pub use metadata::metadata;
 
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;
 use crate::index::Shards;
+use crate::types::StorageClass;
 use crate::zone::{self, Zones};
 
 /// Partitions that one topic may have, and that one request may create.
@@ -66,11 +69,15 @@ pub struct Settings {
     pub num_partitions: i32,
     /// Likewise; -1 means three, or as many as there are live brokers.
     pub default_replication_factor: i16,
+    /// Of the topic that groups live in.
+    pub offsets_topic_partitions: i32,
     /// What topics inherit from this broker.
     pub topic_defaults: Defaults,
     pub zones: Zones,
-    /// URL of the object store, which never holds credentials.
+    /// URLs of the object store, which never hold credentials.
     pub store: String,
+    /// What topics may be: of the stores that this broker has.
+    pub classes: Vec<StorageClass>,
 }
 
 impl From<&Config> for Settings {
@@ -79,9 +86,11 @@ impl From<&Config> for Settings {
             auto_create_topics: config.auto_create_topics,
             num_partitions: config.num_partitions,
             default_replication_factor: config.default_replication_factor,
-            topic_defaults: Defaults::new(config.message_max_bytes),
+            offsets_topic_partitions: config.offsets_topic_partitions,
+            topic_defaults: Defaults::new(config.message_max_bytes, config.store.default_class()),
             zones: Zones { cidrs: config.zone_cidrs.clone(), aliases: Default::default() },
             store: config.store.to_string(),
+            classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
         }
     }
 }

@@ -6,7 +6,7 @@ use milepost_raft::NodeId;
 
 use crate::admin::{Defaults, Settings};
 use crate::cluster::{NewTopic, Registration, RootAnswer, RootEntry, RootState};
-use crate::types::TopicId;
+use crate::types::{StorageClass, TopicId};
 use crate::zone::Zones;
 
 pub fn topic_id(byte: u8) -> TopicId {
@@ -59,8 +59,10 @@ pub fn settings() -> Settings {
         auto_create_topics: true,
         num_partitions: 4,
         default_replication_factor: -1,
+        offsets_topic_partitions: 50,
         topic_defaults: Defaults::default(),
         zones: Zones::default(),
         store: "memory://".into(),
+        classes: vec![StorageClass::Regional],
     }
 }

@@ -1,5 +1,6 @@
 //! What the APIs that change topics share: a plan is checked here, decided by the root, and waited for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, names};
+use crate::admin::configs::STORAGE_CLASS;
+use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, is_internal, names};
 use crate::cluster::{NewTopic, RootAnswer, RootEntry, RootRefusal, RootState, Topic};
 use crate::types::TopicId;
 
@@ -52,14 +54,27 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
         let why = "replicas cannot be assigned by hand: leave the assignments empty and say how many are wanted";
         return Err(Error::InvalidRequest(why.into()));
     }
-    let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
     Ok(NewTopic {
         id: Uuid::new_v4().into(),
         name: asked.name.to_string(),
-        partitions: partitions(settings, asked.num_partitions)?,
+        partitions: match asked.num_partitions {
+            -1 if is_internal(&asked.name) => settings.offsets_topic_partitions,
+            asked => partitions(settings, asked)?,
+        },
         replication_factor: replication_factor(view, settings, asked.replication_factor)?,
-        configs: configs::validate(configs)?,
+        configs: configs(settings, asked)?,
     })
+}
+
+fn configs(settings: &Settings, asked: &CreatableTopic) -> Result<BTreeMap<String, String>, Error> {
+    let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
+    let configs = configs::validate(configs)?;
+    match configs.get(STORAGE_CLASS) {
+        Some(class) if settings.classes.iter().all(|has| has.name() != class) => {
+            Err(Error::InvalidConfig(format!("{STORAGE_CLASS}: this cluster has no {class} store")))
+        }
+        _ => Ok(configs),
+    }
 }
 
 fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {
@@ -72,7 +87,7 @@ fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {
 
 /// Brokers that are down count, as they do in Kafka: a topic made while one is down must not be short of a replica for
 /// ever. It goes to shards that exist; the root refuses when there are none.
-fn replication_factor(view: &RootState, settings: &Settings, asked: i16) -> Result<u16, Error> {
+pub(super) fn replication_factor(view: &RootState, settings: &Settings, asked: i16) -> Result<u16, Error> {
     let brokers = view.brokers().count();
     let wanted = if asked == -1 { settings.default_replication_factor } else { asked };
     let wanted = if wanted == -1 { brokers.clamp(1, REPLICAS_WANTED) as i16 } else { wanted };

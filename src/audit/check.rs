@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::batch::{Rules, validate};
 use crate::cluster::RootState;
-use crate::object::{self, Key, Paths, Store};
+use crate::object::{self, CopyState, Key, Paths, Store};
 use crate::shard::{BatchPointer, PartitionState, State, invariants};
 use crate::types::{BrokerId, ObjectId, ShardId};
 
@@ -17,6 +17,11 @@ const FAULTS_PRINTED_MAX: usize = 100;
 pub(super) struct Checker {
     store: Arc<dyn Store>,
     paths: Paths,
+    /// Names every object that lacks a copy.
+    print_copies: bool,
+    /// Objects by how many copies they have, where each zone has a bucket.
+    copies: BTreeMap<usize, u64>,
+    counted: HashSet<ObjectId>,
     /// The last object read: pointers of one object follow each other.
     object: Option<(ObjectId, Result<Bytes, String>)>,
     checked: HashMap<(ShardId, u32, i64), BatchPointer>,
@@ -29,10 +34,13 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub fn new(store: Arc<dyn Store>, paths: Paths) -> Self {
+    pub fn new(store: Arc<dyn Store>, paths: Paths, print_copies: bool) -> Self {
         Checker {
             store,
             paths,
+            print_copies,
+            copies: BTreeMap::new(),
+            counted: HashSet::new(),
             object: None,
             checked: HashMap::new(),
             faults: Vec::new(),
@@ -120,13 +128,35 @@ impl Checker {
             return bytes.clone();
         }
         let key = self.paths.key(id);
+        if self.counted.insert(id) {
+            self.count_copies(&key).await;
+        }
         let bytes = read_object(&*self.store, &key).await;
         self.objects += 1;
         self.object = Some((id, bytes.clone()));
         bytes
     }
 
+    async fn count_copies(&mut self, key: &Key) {
+        let copies = object::copies(&*self.store, key).await;
+        if copies.is_empty() {
+            return;
+        }
+        let present = copies.values().filter(|copy| **copy == CopyState::Present).count();
+        *self.copies.entry(present).or_default() += 1;
+        if self.print_copies && present < copies.len() {
+            println!("{key}: {copies:?}");
+        }
+        for (zone, _) in copies.iter().filter(|(_, copy)| **copy == CopyState::Different) {
+            self.fault(format!("{key}: its copy in {zone} differs from the others"));
+        }
+    }
+
     pub fn report(self) -> anyhow::Result<()> {
+        if !self.copies.is_empty() {
+            let counts = self.copies.iter().rev().map(|(copies, objects)| format!("{copies} of {objects} objects"));
+            println!("copies: {}", counts.collect::<Vec<_>>().join(", "));
+        }
         println!(
             "{} partitions with records, {} pointers, {} objects, {} records, {} bytes, {} held batches: {} faults",
             self.partitions,

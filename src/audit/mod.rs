@@ -3,7 +3,8 @@
 //! - **In**: a cluster's client address. **Out**: a table and an exit code.
 //! - **Checks**, per replica of every shard: the invariants of the state; per pointer: the object is there, the range
 //!   lies inside it, every batch in it has the right checksum, and their spans fill the pointer exactly. Replicas at
-//!   the same applied index have the same digest.
+//!   the same applied index have the same digest. Where each zone has a bucket, the copies of every object are counted;
+//!   one that is missing is no fault while another can be read, since it will be made again.
 //! - **Never does**: write, or trust a broker for what the store can show.
 
 mod brokers;
@@ -12,30 +13,31 @@ mod check;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
-use url::Url;
 
 use crate::audit::brokers::{Member, members, root_of, state_of};
 use crate::audit::check::Checker;
 use crate::cluster::RootState;
-use crate::config::HostPort;
+use crate::config::{HostPort, StoreUrl, StoreUrls};
 use crate::object::{self, marker};
 use crate::types::ShardId;
 
 /// Runs `milepost audit`; an error when something is wrong.
-pub async fn run(bootstrap: Vec<HostPort>, store: Option<Url>) -> anyhow::Result<()> {
+pub async fn run(bootstrap: Vec<HostPort>, store: Option<Vec<StoreUrl>>, print_copies: bool) -> anyhow::Result<()> {
     let (cluster_id, members) = members(&bootstrap).await?;
-    let url = match store {
-        Some(url) => url.to_string(),
-        None => members[0].store.clone().context("the brokers keep their store to themselves: name it with --store")?,
+    let urls = match (store, &members[0].store) {
+        (Some(urls), _) => urls,
+        (None, Some(said)) => said.split(',').map(str::parse).collect::<Result<_, _>>().map_err(anyhow::Error::msg)?,
+        (None, None) => bail!("the brokers keep their store to themselves: name it with --store"),
     };
-    let store = object::open(&url).await?;
+    let urls = StoreUrls::new(urls).map_err(anyhow::Error::msg)?;
+    let store = object::open_all(&urls, None).await?;
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
     let marker = marker::read(&*store, deadline).await.context("the store has no cluster")?;
     if marker.cluster_id != cluster_id {
         bail!("the store belongs to cluster {}, the brokers to {cluster_id}", marker.cluster_id);
     }
     let root = root_of(&cluster_id, &members).await?;
-    let mut checker = Checker::new(store, marker.paths()?);
+    let mut checker = Checker::new(store, marker.paths()?, print_copies);
     for shard in root.shards() {
         audit_shard(&mut checker, &cluster_id, shard.id, &root, &members).await?;
     }

@@ -4,10 +4,10 @@ use super::zone_test::Alone;
 use super::*;
 use crate::object::Memory;
 use crate::object::fault::{Fault, Faulty, Gate, Operation};
-use crate::types::ObjectId;
+use crate::types::{ObjectId, StorageClass};
 
 fn id(sequence: u64) -> ObjectId {
-    ObjectId { broker: 1, epoch: 1, sequence, attempt: 0 }
+    ObjectId { broker: 1, epoch: 1, sequence, attempt: 0, class: StorageClass::Regional }
 }
 
 fn bytes(len: usize) -> Bytes {

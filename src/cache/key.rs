@@ -22,12 +22,13 @@ const SNAPSHOT: u8 = 2;
 
 pub(super) fn put_name(out: &mut impl BufMut, name: &Name) {
     match name {
-        Name::WriteAhead(ObjectId { broker, epoch, sequence, attempt }) => {
+        Name::WriteAhead(object) => {
+            let (broker, epoch, sequence, attempt) = object.packed();
             out.put_u8(WRITE_AHEAD);
-            varint::put_signed(out, (*broker).into());
-            varint::put(out, *epoch);
-            varint::put(out, *sequence);
-            varint::put(out, (*attempt).into());
+            varint::put_signed(out, broker.into());
+            varint::put(out, epoch);
+            varint::put(out, sequence);
+            varint::put(out, attempt.into());
         }
         Name::Data { shard, job, unique } => {
             out.put_u8(DATA);
@@ -46,12 +47,10 @@ pub(super) fn put_name(out: &mut impl BufMut, name: &Name) {
 
 pub(super) fn read_name(r: &mut Reader) -> Result<Name, Malformed> {
     Ok(match r.byte()? {
-        WRITE_AHEAD => Name::WriteAhead(ObjectId {
-            broker: r.signed()?.try_into().map_err(|_| Malformed)?,
-            epoch: r.u64()?,
-            sequence: r.u64()?,
-            attempt: r.int()?,
-        }),
+        WRITE_AHEAD => {
+            let broker = r.signed()?.try_into().map_err(|_| Malformed)?;
+            Name::WriteAhead(ObjectId::unpacked((broker, r.u64()?, r.u64()?, r.int()?)))
+        }
         DATA => Name::Data { shard: r.int()?, job: r.u64()?, unique: r.u64()? },
         SNAPSHOT => Name::Snapshot { shard: r.int()?, log_index: r.u64()?, unique: r.u64()? },
         _ => return Err(Malformed),
@@ -98,10 +97,17 @@ mod tests {
     use foyer::Code;
 
     use super::*;
+    use crate::types::{ATTEMPT_MAX, StorageClass};
 
     #[test]
     fn keys_read_back_as_written() {
-        let object = ObjectId { broker: i32::MIN, epoch: u64::MAX, sequence: u64::MAX, attempt: u16::MAX };
+        let object = ObjectId {
+            broker: i32::MIN,
+            epoch: u64::MAX,
+            sequence: u64::MAX,
+            attempt: ATTEMPT_MAX,
+            class: StorageClass::Zonal,
+        };
         let names = [
             Name::WriteAhead(object),
             Name::Data { shard: u32::MAX, job: u64::MAX, unique: 0 },

@@ -156,10 +156,10 @@ fn mix(mut x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::ObjectId;
+    use crate::types::{ObjectId, StorageClass};
 
     fn object(broker: BrokerId, sequence: u64) -> Name {
-        Name::WriteAhead(ObjectId { broker, epoch: 3, sequence, attempt: 1 })
+        Name::WriteAhead(ObjectId { broker, epoch: 3, sequence, attempt: 1, class: StorageClass::Regional })
     }
 
     fn owners(brokers: &[BrokerId]) -> Vec<BrokerId> {

@@ -10,7 +10,7 @@ use super::*;
 use crate::object::Memory;
 use crate::object::fault::{Fault, Faulty, Gate, Operation};
 use crate::peer::Answer;
-use crate::types::ObjectId;
+use crate::types::{ObjectId, StorageClass};
 
 /// A broker without others in its zone.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ struct Zone {
 const LEN: u64 = 250;
 
 fn id(sequence: u64) -> ObjectId {
-    ObjectId { broker: 1, epoch: 1, sequence, attempt: 1 }
+    ObjectId { broker: 1, epoch: 1, sequence, attempt: 1, class: StorageClass::Regional }
 }
 
 fn bytes() -> Bytes {

@@ -11,6 +11,7 @@ use milepost_raft::NodeId;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
+use crate::admin::CONSUMER_OFFSETS;
 use crate::cluster::leading::{Leading, while_leading};
 use crate::cluster::placement;
 use crate::cluster::{Cluster, LeaderGuess, RootEntry, RootState, Topic};
@@ -140,6 +141,10 @@ impl Reign {
     async fn finish(&self, topic: &Topic) -> Result<(), peer::LeaderError> {
         let shards: BTreeSet<ShardId> = topic.placement.iter().copied().collect();
         if topic.deleting {
+            // Groups may have committed offsets of it.
+            let view = self.cluster.view();
+            let offsets = view.topic_named(CONSUMER_OFFSETS).into_iter().flat_map(|topic| topic.placement.clone());
+            let shards = shards.into_iter().chain(offsets).collect();
             self.send_entries(shards, |_| Entry::Delete { topic: topic.id }).await?;
             self.propose(RootEntry::Gone { topic: topic.id }).await;
             return Ok(());

@@ -107,6 +107,8 @@ impl Start<'_> {
             (Some(identity), Some(marker)) if identity.founder && identity.directory != marker.founder => {
                 Err(JoinError::OtherFounder { cluster_id: marker.cluster_id })
             }
+            // It may have stopped before every bucket had its claim.
+            (Some(identity), Some(_)) if identity.founder && !identity.started => self.found(identity).await,
             (Some(identity), Some(marker)) => Ok((identity, marker)),
             // Its claim is not there, or not there yet: only the same identity may claim again.
             (Some(identity), None) if identity.founder && !identity.started => self.found(identity).await,

@@ -23,6 +23,7 @@ pub use lane::{Error, Lanes, Reply, Submission};
 pub use openings::PREDECESSORS_MAX;
 pub use sequencer::{Sequencer, Sequencers};
 pub use slots::{SlotError, Slots, answer_slots};
-pub use wire::{IN_FLIGHT_MAX, split_shard};
+pub(crate) use wire::decode_outcome;
 #[cfg(test)]
-pub(crate) use wire::{decode_outcome, with_shard};
+pub(crate) use wire::with_shard;
+pub use wire::{IN_FLIGHT_MAX, split_shard};

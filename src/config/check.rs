@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, ZoneCidr};
+use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, Span, StoreUrl, StoreUrls, ZoneCidr};
 
 const MIB: usize = 1024 * 1024;
 
@@ -19,6 +19,7 @@ const LOG_FILTER: &str = "info,openraft=error";
 
 pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     let size = |setting: Option<Size>, default: usize| setting.map_or(default, |size| size.0);
+    let span = |setting: Option<Span>, default: Duration| setting.map_or(default, |span| span.0);
     let listen = settings.listen.unwrap_or_else(|| local(9092));
     let internal_listen = settings.internal_listen.unwrap_or_else(|| local(9192));
     let advertise = advertised("advertise", settings.advertise, "listen", &listen)?;
@@ -34,6 +35,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         internal_listen,
         internal_advertise,
         store: store(settings.store, &data_dir, &seeds)?,
+        store_compare_every: settings.store_compare_every.map_or(Duration::from_secs(3600), |span| span.0),
         seeds,
         data_dir,
         puts_per_second: settings.puts_per_second.unwrap_or(10.0),
@@ -47,6 +49,12 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         num_partitions: settings.num_partitions.unwrap_or(1),
         default_replication_factor: settings.default_replication_factor.unwrap_or(-1),
         auto_create_topics: settings.auto_create_topics.unwrap_or(true),
+        group_initial_rebalance_delay: span(settings.group_initial_rebalance_delay, Duration::from_secs(3)),
+        group_min_session_timeout: span(settings.group_min_session_timeout, Duration::from_secs(6)),
+        group_max_session_timeout: span(settings.group_max_session_timeout, Duration::from_secs(1800)),
+        group_max_size: settings.group_max_size.unwrap_or(10_000),
+        offsets_retention: span(settings.offsets_retention, Duration::from_secs(7 * 24 * 3600)),
+        offsets_topic_partitions: settings.offsets_topic_partitions.unwrap_or(50),
         message_max_bytes: size(settings.message_max_bytes, MIB + 12),
         request_bytes_max: size(settings.request_bytes_max, 100 * MIB),
         connections_max: settings.connections_max.unwrap_or(20_000),
@@ -58,6 +66,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         ignored_environment: Vec::new(),
     };
     check_numbers(&config)?;
+    check_groups(&config)?;
     check_sizes(&config)?;
     check_addresses(&config)?;
     check_zones(&config.zone_cidrs)?;
@@ -107,8 +116,8 @@ fn cache_disk(dir: Option<PathBuf>, bytes: Option<Size>) -> Result<Option<CacheD
     }
 }
 
-fn store(said: Option<Url>, data_dir: &Path, seeds: &[HostPort]) -> Result<Url, Error> {
-    let Some(url) = said else {
+fn store(said: Option<Vec<StoreUrl>>, data_dir: &Path, seeds: &[HostPort]) -> Result<StoreUrls, Error> {
+    let Some(said) = said else {
         require(
             seeds.is_empty(),
             "store",
@@ -116,16 +125,19 @@ fn store(said: Option<Url>, data_dir: &Path, seeds: &[HostPort]) -> Result<Url, 
         )?;
         let directory = std::path::absolute(data_dir.join("objects")).ok();
         return match directory.and_then(|directory| Url::from_directory_path(directory).ok()) {
-            Some(url) => Ok(url),
+            Some(url) => Ok(StoreUrls { regional: Some(url), ..StoreUrls::default() }),
             None => refuse("data_dir", format!("{} is no usable path", data_dir.display())),
         };
     };
-    match url.scheme() {
-        "s3" | "file" => Ok(url),
-        "memory" if seeds.is_empty() => Ok(url),
-        "memory" => refuse("store", "memory:// cannot be shared by several brokers"),
-        other => refuse("store", format!("'{other}' is not one of s3, file, memory")),
+    for StoreUrl { url, .. } in &said {
+        match url.scheme() {
+            "s3" | "file" => {}
+            "memory" if seeds.is_empty() => {}
+            "memory" => return refuse("store", "memory:// cannot be shared by several brokers"),
+            other => return refuse("store", format!("'{other}' is not one of s3, file, memory")),
+        }
     }
+    StoreUrls::new(said).or_else(|reason| refuse("store", reason))
 }
 
 fn check_numbers(config: &Config) -> Result<(), Error> {
@@ -142,6 +154,7 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
     )?;
     require(config.puts_burst >= 1, "puts_burst", "must be at least 1")?;
     require(config.connections_max >= 1, "connections_max", "must be at least 1")?;
+    require(config.store_compare_every >= Duration::from_secs(1), "store_compare_every", "must be at least a second")?;
     require(!config.connections_max_idle.is_zero(), "connections_max_idle", "must be more than 0")?;
     require((1..=100_000).contains(&config.num_partitions), "num_partitions", "must be from 1 to 100000")?;
     require(
@@ -155,6 +168,16 @@ fn check_numbers(config: &Config) -> Result<(), Error> {
         "cluster_id",
         "must be 1 to 64 letters, digits, '_' or '-', since object keys contain it",
     )
+}
+
+fn check_groups(config: &Config) -> Result<(), Error> {
+    require(
+        config.group_min_session_timeout <= config.group_max_session_timeout,
+        "group_min_session_timeout",
+        "is longer than group_max_session_timeout",
+    )?;
+    require(config.group_max_size >= 1, "group_max_size", "must be at least 1")?;
+    require((1..=1000).contains(&config.offsets_topic_partitions), "offsets_topic_partitions", "must be from 1 to 1000")
 }
 
 fn check_sizes(config: &Config) -> Result<(), Error> {

@@ -1,9 +1,8 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use url::Url;
 
-use super::{HostPort, ServeArgs};
+use super::{HostPort, ServeArgs, StoreUrl};
 
 /// A Kafka-protocol broker that keeps record bytes in object storage and replicates only pointers
 #[derive(Debug, Parser)]
@@ -27,9 +26,12 @@ pub enum Command {
         /// Addresses of brokers, separated by commas
         #[arg(long, required = true, value_delimiter = ',')]
         bootstrap: Vec<HostPort>,
-        /// The cluster's object store
+        /// The cluster's object store, or stores, as in `store` [default: what the brokers say]
+        #[arg(long, value_delimiter = ',')]
+        store: Option<Vec<StoreUrl>>,
+        /// Print the copies of every object that has not one in each zone
         #[arg(long)]
-        store: Option<Url>,
+        copies: bool,
     },
 }
 
@@ -42,8 +44,9 @@ pub enum Inspect {
     },
     /// The index of an object
     Object {
-        /// The object store, as in `store`
-        url: Url,
+        /// The object store, or stores separated by commas, as in `store`
+        #[arg(value_delimiter = ',', num_args = 1, required = true)]
+        store: Vec<StoreUrl>,
         key: String,
     },
 }

@@ -3,6 +3,7 @@ use std::fs;
 use clap::{CommandFactory, Parser};
 
 use super::*;
+use crate::types::StorageClass;
 
 /// Loads from flags, variables and the text of a file.
 fn load(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>) -> Result<Config, Error> {
@@ -39,8 +40,9 @@ fn a_single_broker_needs_no_settings() {
     assert_eq!(config.advertise, config.listen);
     assert_eq!(config.internal_listen.to_string(), "127.0.0.1:9192");
     assert_eq!(config.zone.as_deref(), Some("local"));
-    assert_eq!(config.store.scheme(), "file");
-    assert!(config.store.path().ends_with("/milepost-data/objects/"));
+    let store = config.store.regional.as_ref().unwrap();
+    assert_eq!((store.scheme(), config.store.zonal.len()), ("file", 0));
+    assert!(store.path().ends_with("/milepost-data/objects/"));
     assert_eq!(config.message_max_bytes, 1_048_588);
     assert_eq!(config.default_replication_factor, -1);
     assert!(config.auto_create_topics);
@@ -70,6 +72,7 @@ fn every_setting_has_one_name_in_all_sources() {
         ("seeds", "b:2,c:2", "[\"b:2\", \"c:2\"]"),
         ("data_dir", "/data", "\"/data\""),
         ("store", "s3://bucket/prefix", "\"s3://bucket/prefix\""),
+        ("store_compare_every", "10min", "\"10min\""),
         ("puts_per_second", "2.5", "2.5"),
         ("puts_burst", "5", "5"),
         ("hedge_percent", "2.5", "2.5"),
@@ -154,6 +157,11 @@ fn impossible_combinations_are_refused_with_their_key() {
         (&["--seeds=127.0.0.1:9193", "--store=memory://"], "store"),
         (&["--store=ftp://host/dir"], "store"),
         (&["--seeds=10.0.0.2:9192", "--store=s3://bucket"], "internal_advertise"),
+        (&["--store=az1=file:///a,az2=file:///b"], "store"),
+        (&["--store=az1=file:///a,az2=file:///b,az1=file:///c"], "store"),
+        (&["--store=az1=file:///a,az2=file:///b,az3=file:///a"], "store"),
+        (&["--store=file:///a", "--store=file:///b"], "store"),
+        (&["--store-compare-every=1ms"], "store_compare_every"),
         (&["--memory-bytes-max=50MiB"], "memory_bytes_max"),
         (&["--message-max-bytes=100MiB"], "message_max_bytes"),
         (&["--request-bytes-max=3GiB", "--memory-bytes-max=4GiB"], "request_bytes_max"),
@@ -188,12 +196,31 @@ fn brokers_on_one_machine_may_be_seeds_of_each_other() {
 }
 
 #[test]
+fn each_zone_may_have_a_bucket_beside_a_regional_store_or_alone() {
+    let said = "az1=s3://one?region=a,az2=s3://two,az3=s3://three";
+    let zonal = load(&["--store", said], &[], None).unwrap();
+    assert_eq!(zonal.store.to_string(), said);
+    assert_eq!(zonal.store.default_class(), StorageClass::Zonal);
+    assert!(!zonal.store.has(StorageClass::Regional));
+    let table = "[store]\naz1 = \"s3://one?region=a\"\naz2 = \"s3://two\"\naz3 = \"s3://three\"";
+    assert_eq!(load(&[], &[], Some(table)).unwrap().store, zonal.store);
+    let flags: Vec<String> = said.split(',').map(|one| format!("--store={one}")).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(["--store=s3://all"]).collect();
+    let both = load(&flags, &[], None).unwrap();
+    assert_eq!((both.store.zonal, both.store.regional.is_some()), (zonal.store.zonal, true));
+    let list = "store = [\"s3://all\", \"az1=s3://one?region=a\", \"az2=s3://two\", \"az3=s3://three\"]";
+    let both = load(&[], &[], Some(list)).unwrap();
+    assert_eq!(both.store.default_class(), StorageClass::Regional);
+    assert!(StorageClass::ALL.iter().all(|class| both.store.has(*class)));
+}
+
+#[test]
 fn the_other_commands_are_understood() {
     let command = |words: &[&str]| Cli::try_parse_from([&["milepost"], words].concat()).unwrap().command;
     assert!(matches!(command(&["inspect", "raft-log", "dir"]), Command::Inspect(Inspect::RaftLog { .. })));
     let object = command(&["inspect", "object", "s3://bucket/prefix", "wal/key"]);
     assert!(matches!(object, Command::Inspect(Inspect::Object { key, .. }) if key == "wal/key"));
     let audit = command(&["audit", "--bootstrap", "a:1,b:2", "--store", "file:///dir"]);
-    assert!(matches!(audit, Command::Audit { bootstrap, store: Some(_) } if bootstrap.len() == 2));
+    assert!(matches!(audit, Command::Audit { bootstrap, store: Some(_), copies: false } if bootstrap.len() == 2));
     Cli::command().debug_assert();
 }

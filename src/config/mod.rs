@@ -21,11 +21,9 @@ mod config_test;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use url::Url;
-
 pub use cli::{Cli, Command, Inspect};
 pub use settings::{ServeArgs, Settings};
-pub use values::{HostPort, LogFormat, Size, Span, ZoneCidr};
+pub use values::{HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneCidr};
 
 use crate::types::BrokerId;
 
@@ -45,7 +43,8 @@ pub struct Config {
     /// Internal addresses of brokers to join; empty for the first.
     pub seeds: Vec<HostPort>,
     pub data_dir: PathBuf,
-    pub store: Url,
+    pub store: StoreUrls,
+    pub store_compare_every: Duration,
     pub puts_per_second: f64,
     pub puts_burst: u32,
     pub hedge_percent: f64,
@@ -59,6 +58,12 @@ pub struct Config {
     pub default_replication_factor: i16,
     pub auto_create_topics: bool,
     pub message_max_bytes: usize,
+    pub group_initial_rebalance_delay: Duration,
+    pub group_min_session_timeout: Duration,
+    pub group_max_session_timeout: Duration,
+    pub group_max_size: usize,
+    pub offsets_retention: Duration,
+    pub offsets_topic_partitions: i32,
     pub request_bytes_max: usize,
     pub connections_max: usize,
     pub connections_max_idle: Duration,

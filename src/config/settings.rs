@@ -1,10 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser};
-use serde::{Deserialize, Deserializer};
-use url::Url;
+use serde::Deserialize;
 
-use super::{ENVIRONMENT_PREFIX, Error, HostPort, LogFormat, Size, Span, ZoneCidr};
+use super::values::stores;
+use super::{ENVIRONMENT_PREFIX, Error, HostPort, LogFormat, Size, Span, StoreUrl, ZoneCidr};
 
 /// Declares each setting once: field, flag and key of the file come from the same line.
 macro_rules! settings {
@@ -43,9 +43,13 @@ settings! {
     seeds: Vec<HostPort>,
     /// Raft logs and snapshots of this broker [default: ./milepost-data]
     data_dir: PathBuf,
-    /// Object store: s3://bucket/prefix, file:///dir or memory:// [default: file://<data_dir>/objects]
-    #[serde(deserialize_with = "url")]
-    store: Url,
+    /// Object store: s3://bucket/prefix, file:///dir or memory:// [default: file://<data_dir>/objects]. Said once for
+    /// each zone, as az1=s3://bucket1, objects are written to the buckets of all zones
+    #[arg(value_delimiter = ',')]
+    #[serde(deserialize_with = "stores")]
+    store: Vec<StoreUrl>,
+    /// How often the buckets of zones are compared, for copies that are missing [default: 1h]
+    store_compare_every: Span,
     /// PUTs per second this broker may pay for [default: 10]
     puts_per_second: f64,
     /// PUTs saved up while idle [default: 20]
@@ -71,6 +75,18 @@ settings! {
     default_replication_factor: i16,
     /// Create a topic when a client first asks for it [default: true]
     auto_create_topics: bool,
+    /// How long a new consumer group waits for more members [default: 3s]
+    group_initial_rebalance_delay: Span,
+    /// Shortest session that a member may ask for [default: 6s]
+    group_min_session_timeout: Span,
+    /// Longest session that a member may ask for [default: 30min]
+    group_max_session_timeout: Span,
+    /// Members of a consumer group [default: 10000]
+    group_max_size: usize,
+    /// Committed offsets are kept so long after the group has become empty [default: 7days]
+    offsets_retention: Span,
+    /// Partitions of __consumer_offsets, over which groups are spread; counts when it is created [default: 50]
+    offsets_topic_partitions: i32,
     /// Largest record batch [default: 1048588]
     message_max_bytes: Size,
     /// Largest Produce request [default: 100MiB]
@@ -99,10 +115,6 @@ pub struct ServeArgs {
     pub config: Option<PathBuf>,
     #[command(flatten)]
     pub settings: Settings,
-}
-
-fn url<'de, D: Deserializer<'de>>(file: D) -> Result<Option<Url>, D::Error> {
-    String::deserialize(file)?.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// Lets one variable be read as the flag of the same name.

@@ -1,11 +1,18 @@
 //! Settings that are more than a number or a word, as people write them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use url::Url;
+
+use crate::types::StorageClass;
+
+/// More than any region has.
+const ZONES_MAX: usize = 16;
 
 /// `host:port`, the host in brackets if it is an IPv6 address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
@@ -151,6 +158,110 @@ impl FromStr for ZoneCidr {
         }
         Ok(ZoneCidr { network, prefix_bits, zone: zone.trim().to_owned() })
     }
+}
+
+/// One `store`: a URL, or that of a zone's bucket: `az1=s3://bucket1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreUrl {
+    pub zone: Option<String>,
+    pub url: Url,
+}
+
+impl FromStr for StoreUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A URL has an equals sign behind its scheme only.
+        let (zone, url) = match text.split_once('=') {
+            Some((zone, url)) if !zone.contains([':', '/']) => (Some(zone.trim()), url),
+            _ => (None, text),
+        };
+        if zone.is_some_and(str::is_empty) {
+            return Err("the zone has no name".to_owned());
+        }
+        let url = url.trim().parse().map_err(|error| format!("'{url}' is no URL: {error}"))?;
+        Ok(StoreUrl { zone: zone.map(str::to_owned), url })
+    }
+}
+
+/// Where a cluster's objects are: a regional store, a bucket in each of three zones or more, or both.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreUrls {
+    pub regional: Option<Url>,
+    pub zonal: BTreeMap<String, Url>,
+}
+
+impl StoreUrls {
+    /// # Errors
+    /// They do not make a store; the text says why.
+    pub fn new(urls: impl IntoIterator<Item = StoreUrl>) -> Result<StoreUrls, String> {
+        let mut stores = StoreUrls::default();
+        for StoreUrl { zone, url } in urls {
+            if stores.all().any(|known| *known == url) {
+                return Err(format!("{url} stands there twice"));
+            }
+            let (name, before) = match zone {
+                None => ("the region".to_owned(), stores.regional.replace(url)),
+                Some(zone) => (format!("zone {zone}"), stores.zonal.insert(zone, url)),
+            };
+            if before.is_some() {
+                return Err(format!("there are two stores of {name}"));
+            }
+        }
+        match stores.zonal.len() {
+            0 if stores.regional.is_none() => Err("there is none".to_owned()),
+            1 | 2 => Err("buckets of zones must be three or more: writes go on while a majority is there".to_owned()),
+            zones if zones > ZONES_MAX => Err(format!("more than {ZONES_MAX} zones")),
+            _ => Ok(stores),
+        }
+    }
+
+    /// Whether objects can have this class.
+    pub fn has(&self, class: StorageClass) -> bool {
+        match class {
+            StorageClass::Regional => self.regional.is_some(),
+            StorageClass::Zonal => !self.zonal.is_empty(),
+        }
+    }
+
+    /// That of topics which do not say.
+    pub fn default_class(&self) -> StorageClass {
+        let regional = self.regional.is_some();
+        if regional { StorageClass::Regional } else { StorageClass::Zonal }
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Url> {
+        self.regional.iter().chain(self.zonal.values())
+    }
+}
+
+impl fmt::Display for StoreUrls {
+    /// As it is written on a command line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let regional = self.regional.iter().map(Url::to_string);
+        let zonal = self.zonal.iter().map(|(zone, url)| format!("{zone}={url}"));
+        f.write_str(&regional.chain(zonal).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// One, several, or a table by zone, as a file may say it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoresInFile {
+    One(String),
+    Several(Vec<String>),
+    ByZone(BTreeMap<String, String>),
+}
+
+/// The `store` of a file.
+pub(super) fn stores<'de, D: Deserializer<'de>>(file: D) -> Result<Option<Vec<StoreUrl>>, D::Error> {
+    let said = match StoresInFile::deserialize(file)? {
+        StoresInFile::One(one) => one.split(',').map(str::to_owned).collect(),
+        StoresInFile::Several(several) => several,
+        StoresInFile::ByZone(by_zone) => by_zone.into_iter().map(|(zone, url)| format!("{zone}={url}")).collect(),
+    };
+    let parsed = said.iter().map(|text| text.parse()).collect::<Result<_, _>>();
+    parsed.map(Some).map_err(serde::de::Error::custom)
 }
 
 /// How log lines look.

@@ -15,7 +15,7 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
 use crate::index::Shards;
-use crate::object::HedgeCounts;
+use crate::object::{HedgeCounts, zonal};
 use crate::peer;
 use crate::upload;
 
@@ -27,6 +27,8 @@ pub struct Sources {
     pub cluster: Cluster,
     pub shards: Arc<Shards>,
     pub cache: Arc<Cache>,
+    /// Where each zone has a bucket.
+    pub zonal: Option<zonal::Metrics>,
     pub uploads: Arc<upload::Counters>,
     pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
@@ -36,6 +38,7 @@ pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
     sources.put_hedges.register(&mut registry, "put");
+    sources.zonal.iter().for_each(|zonal| zonal.register(&mut registry));
     registry.register_collector(Box::new(sources));
     registry
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::shard::*;
-use crate::types::{BrokerEpoch, BrokerId, ObjectId, Producer, TopicId};
+use crate::types::{BrokerEpoch, BrokerId, ObjectId, Producer, StorageClass, TopicId};
 
 /// Producers below this id are older than the partition.
 pub const PRODUCER_ID_NEXT: i64 = 100;
@@ -60,7 +60,7 @@ impl Log {
 }
 
 pub fn object(broker: BrokerId, epoch: BrokerEpoch, sequence: u64) -> ObjectId {
-    ObjectId { broker, epoch, sequence, attempt: 1 }
+    ObjectId { broker, epoch, sequence, attempt: 1, class: StorageClass::Regional }
 }
 
 /// A batch of one record whose producer counts from 0: in a partition of its own its offset is its sequence.

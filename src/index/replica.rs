@@ -134,7 +134,8 @@ mod tests {
     fn append(slots: &[Slot]) -> Bytes {
         let batch = Batch { len: 10, span: 1, max_timestamp: 0, sequence: None };
         let part = |(start, slot): (u64, &Slot)| Part { slot: *slot, start: start * 10, batches: vec![batch] };
-        let object = ObjectId { broker: 1, epoch: 1, sequence: 7, attempt: 1 };
+        let object =
+            ObjectId { broker: 1, epoch: 1, sequence: 7, attempt: 1, class: crate::types::StorageClass::Regional };
         let append = Append { object, previous: 6, parts: (0..).zip(slots).map(part).collect() };
         Entry::Append { append_time: 0, append }.encode()
     }

@@ -1,7 +1,11 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::ingest::budget::Budget;
+use crate::types::StorageClass;
 use crate::upload::{Pending, Sealed};
 
 /// Calls waiting to be taken up.
@@ -23,27 +27,49 @@ pub struct Closed;
 /// Where validated batches are handed in. A cheap clone.
 #[derive(Clone)]
 pub struct Ingest {
-    queue: mpsc::Sender<Vec<Pending>>,
+    queues: BTreeMap<StorageClass, mpsc::Sender<Vec<Pending>>>,
 }
 
 impl Ingest {
-    /// Starts the task that owns the open buffer; it ends when the last handle is dropped and the rest is sealed.
-    pub fn start(settings: Settings, uploads: mpsc::Sender<Sealed>) -> Ingest {
-        let (queue, calls) = mpsc::channel(QUEUE_MAX);
+    /// Starts a task for each class, which owns its open buffer; it ends when the last handle is dropped and the rest is
+    /// sealed. All classes share one budget.
+    pub fn start(
+        settings: Settings,
+        classes: impl IntoIterator<Item = StorageClass>,
+        uploads: mpsc::Sender<Sealed>,
+    ) -> Ingest {
         let budget = Budget::new(settings.puts_per_second, settings.puts_burst, Instant::now());
-        tokio::spawn(Buffer { settings, budget, pending: Vec::new(), bytes: 0, uploads }.run(calls));
-        Ingest { queue }
+        let budget = Arc::new(Mutex::new(budget));
+        let start = |class| {
+            let (queue, calls) = mpsc::channel(QUEUE_MAX);
+            let (budget, uploads) = (budget.clone(), uploads.clone());
+            let buffer = Buffer { class, settings, budget, has_token: false, pending: Vec::new(), bytes: 0, uploads };
+            tokio::spawn(buffer.run(calls));
+            (class, queue)
+        };
+        Ingest { queues: classes.into_iter().map(start).collect() }
     }
 
-    /// Hands batches in; returns when they are in line. Calls of one task keep their order.
-    pub async fn submit(&self, batches: Vec<Pending>) -> Result<(), Closed> {
-        self.queue.send(batches).await.map_err(|_| Closed)
+    /// Whether this broker has a store for objects of the class.
+    pub fn takes(&self, class: StorageClass) -> bool {
+        self.queues.contains_key(&class)
+    }
+
+    /// Hands batches in; returns when they are in line. Calls of one task for one class keep their order.
+    ///
+    /// # Errors
+    /// The broker is stopping, or takes nothing of this class.
+    pub async fn submit(&self, class: StorageClass, batches: Vec<Pending>) -> Result<(), Closed> {
+        self.queues.get(&class).ok_or(Closed)?.send(batches).await.map_err(|_| Closed)
     }
 }
 
 struct Buffer {
+    class: StorageClass,
     settings: Settings,
-    budget: Budget,
+    budget: Arc<Mutex<Budget>>,
+    /// Taken from the budget for the buffer that is open.
+    has_token: bool,
     pending: Vec<Pending>,
     bytes: usize,
     uploads: mpsc::Sender<Sealed>,
@@ -60,7 +86,7 @@ impl Buffer {
             while open && !self.pending.is_empty() {
                 self.add_what_is_there(&mut calls);
                 if !self.may_seal() {
-                    let wait = self.budget.wait(Instant::now());
+                    let wait = self.budget().wait(Instant::now());
                     tokio::select! {
                         call = calls.recv() => match call {
                             Some(batches) => self.add(batches),
@@ -94,7 +120,16 @@ impl Buffer {
     /// A full buffer is sealed anyway, and uses up a token if there is one: so requests stay within
     /// max(budget, bytes ÷ object_bytes).
     fn may_seal(&mut self) -> bool {
-        self.is_full() || self.budget.wait(Instant::now()).is_zero()
+        // Taken at once, or two buffers would be sealed for one token.
+        if !self.has_token {
+            let taken = self.budget().take(Instant::now());
+            self.has_token = taken;
+        }
+        self.has_token || self.is_full()
+    }
+
+    fn budget(&self) -> MutexGuard<'_, Budget> {
+        self.budget.lock().expect("no holder panics")
     }
 
     fn is_full(&self) -> bool {
@@ -115,8 +150,8 @@ impl Buffer {
     }
 
     fn seal(&mut self) -> Sealed {
-        self.budget.take(Instant::now());
+        self.has_token = false;
         self.bytes = 0;
-        Sealed { pending: std::mem::take(&mut self.pending) }
+        Sealed { class: self.class, pending: std::mem::take(&mut self.pending) }
     }
 }

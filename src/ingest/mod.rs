@@ -1,4 +1,4 @@
-//! Collects validated batches of all connections and decides when they become an object.
+//! Collects validated batches of all connections and decides when they become an object: one of one storage class.
 //!
 //! - **In**: [`Pending`](crate::upload::Pending) batches; only validated ones can be named.
 //! - **Out**: sealed buffers to the uploader, in order.

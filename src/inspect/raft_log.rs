@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Identity, RootEntry, raft_dir};
 use crate::object::Paths;
+use crate::shard::group::Change;
 use crate::shard::{Append, BatchPointer, Entry, State, Verdict};
 use crate::types::ROOT_SHARD;
 
@@ -115,6 +116,17 @@ impl Printer {
                 }),
             ),
             Ok(Entry::ExpireProducers { before }) => ("expire_producers", json!({ "before": before })),
+            Ok(Entry::Group(entry)) => {
+                let what = match &entry.change {
+                    Change::Commit { .. } => "commit_offsets",
+                    Change::Save(_) => "save_group",
+                    Change::Delete => "delete_group",
+                    Change::DeleteOffsets { .. } => "delete_offsets",
+                    Change::DeleteIfUnused => "delete_unused_group",
+                };
+                (what, json!({ "slot": entry.slot, "term": entry.term, "group": entry.group }))
+            }
+            Ok(Entry::GroupClock { term, clock_ms }) => ("group_clock", json!({ "term": term, "clock_ms": clock_ms })),
             Err(e) => ("unreadable", json!({ "error": e.to_string() })),
         }
     }

@@ -1,6 +1,8 @@
 //! Wiring only: builds the rooms, hands them to each other, and takes them down in reverse.
 
 #[cfg(test)]
+mod classes_test;
+#[cfg(test)]
 mod cluster_test;
 #[cfg(test)]
 mod fanout_test;

@@ -8,6 +8,7 @@ use crate::admin::{self, Admin, Context};
 use crate::batch::Segments;
 use crate::connection::{Outcome, Peer, Pending, Request, Router};
 use crate::fetch::Fetch;
+use crate::group::{self, Groups};
 use crate::produce::{Answer, Produce};
 use crate::protocol::{self, ApiKey};
 
@@ -16,13 +17,14 @@ pub(super) struct Rooms {
     pub produce: Arc<Produce>,
     pub fetch: Arc<Fetch>,
     pub admin: Arc<Admin>,
+    pub groups: Arc<Groups>,
 }
 
 #[async_trait]
 impl Router for Rooms {
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
         let Request { api, version, client_id, body, memory, answer, .. } = request;
-        let (admin, fetch) = (self.admin.clone(), self.fetch.clone());
+        let (admin, fetch, groups) = (self.admin.clone(), self.fetch.clone(), self.groups.clone());
         let context = Context { client_id, address: peer.address };
         match api {
             ApiKey::Produce => match self.produce.start(version, body, memory).await {
@@ -47,6 +49,17 @@ impl Router for Rooms {
             ApiKey::InitProducerId => {
                 reply(async move { admin::init_producer_id(&admin, &context, version, body).await })
             }
+            ApiKey::FindCoordinator => reply(async move { group::find_coordinator(&groups, version, body).await }),
+            ApiKey::JoinGroup => reply(async move { group::join_group(&groups, &context, version, body).await }),
+            ApiKey::SyncGroup => reply(async move { group::sync_group(&groups, version, body).await }),
+            ApiKey::Heartbeat => reply(async move { group::heartbeat(&groups, version, body).await }),
+            ApiKey::LeaveGroup => reply(async move { group::leave_group(&groups, version, body).await }),
+            ApiKey::OffsetCommit => reply(async move { group::offset_commit(&groups, version, body).await }),
+            ApiKey::OffsetFetch => reply(async move { group::offset_fetch(&groups, version, body).await }),
+            ApiKey::DescribeGroups => reply(async move { group::describe_groups(&groups, version, body).await }),
+            ApiKey::ListGroups => reply(async move { group::list_groups(&groups, version, body).await }),
+            ApiKey::DeleteGroups => reply(async move { group::delete_groups(&groups, version, body).await }),
+            ApiKey::OffsetDelete => reply(async move { group::offset_delete(&groups, version, body).await }),
             other => async move { Outcome::Close(format!("{other:?} is advertised but not routed").into()) }.boxed(),
         }
     }

@@ -18,13 +18,16 @@ use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
 use crate::door::net::TcpListener;
 use crate::fetch::{Fetch, prefetch};
+use crate::group::{self, Coordinators, Groups};
 use crate::index::{OpenShard, Replica, Shards};
 use crate::ingest::{self, Ingest};
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
+use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
+use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -61,6 +64,7 @@ pub enum Error {
 pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
+    coordinators: Arc<Coordinators>,
     #[cfg(feature = "simulation")]
     shards: Arc<Shards>,
     stop: watch::Sender<bool>,
@@ -78,7 +82,7 @@ impl Node {
     /// # Errors
     /// Something in the configuration, the directory or the bucket is wrong, and says what.
     pub async fn start(config: Config) -> Result<Node, Error> {
-        let store = object::open(config.store.as_str()).await?;
+        let store = object::open_all(&config.store, config.zone.as_deref()).await?;
         Self::start_on(store, config).await
     }
 
@@ -102,6 +106,9 @@ impl Node {
         };
         let (mut identity, marker) = start.establish().await?;
         let paths = marker.paths()?;
+        let repair = store
+            .classes()
+            .map(|classes| Repair::new(classes.clone(), paths.clone(), marker, config.store_compare_every));
 
         let peers = Arc::new(Peers::default());
         let snapshots = Arc::new(Snapshots { store: store.clone(), paths: paths.clone() });
@@ -128,7 +135,10 @@ impl Node {
             cluster = identity.cluster_id,
             "this broker has its seat"
         );
-        Self::furnish(config, cluster, peers, store, paths, clients, address).await
+        let repairing = repair.map(|repair| tokio::spawn(repair.run(share_of(cluster.clone()))));
+        let mut node = Self::furnish(config, cluster, peers, store, paths, clients, address).await?;
+        node.background.extend(repairing);
+        Ok(node)
     }
 
     /// Builds the rooms from the object store up to the sockets.
@@ -144,7 +154,15 @@ impl Node {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
-        let opened = move |shard: Arc<OpenShard>| sequencers.open(shard);
+        let group_settings = group::Settings::from(&config);
+        let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let opened = {
+            let coordinators = coordinators.clone();
+            move |shard: Arc<OpenShard>| {
+                sequencers.open(shard.clone());
+                coordinators.open(shard);
+            }
+        };
         let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
         let replica = move || Replica::telling(incoming.clone());
         let mut background = vec![
@@ -169,6 +187,7 @@ impl Node {
         let put_hedger = Hedger::new(hedging);
         let uploads = Arc::new(upload::Counters::default());
         let lanes = Arc::new(Lanes::new(cluster.clone(), shards.clone()));
+        let zonal = store.classes().map(|classes| classes.zonal().metrics().clone());
         let uploader = Uploader {
             settings: upload::Settings {
                 broker: config.broker_id,
@@ -191,13 +210,15 @@ impl Node {
             puts_burst: config.puts_burst.into(),
             object_bytes: config.object_bytes,
         };
+        let classes = StorageClass::ALL.into_iter().filter(|class| config.store.has(*class));
         let produce = Arc::new(Produce {
             cluster: cluster.clone(),
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
-            ingest: Ingest::start(ingest_settings, sealed),
+            ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
             message_bytes_max: config.message_max_bytes,
+            class_default: config.store.default_class(),
         });
         let fetch = Arc::new(Fetch::new(cluster.clone(), shards.clone(), cache.clone()));
         let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), admin::Settings::from(&config)));
@@ -210,7 +231,9 @@ impl Node {
             idle_max: config.connections_max_idle,
             ..Limits::default()
         };
-        let server = Server::new(Arc::new(Rooms { produce, fetch, admin }), limits);
+        let groups = Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), group_settings);
+        let groups = Arc::new(groups);
+        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups }), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
@@ -219,6 +242,7 @@ impl Node {
                     cluster: cluster.clone(),
                     shards: shards.clone(),
                     cache,
+                    zonal,
                     uploads,
                     put_hedges: put_hedger.counts,
                     server: server.clone(),
@@ -235,6 +259,7 @@ impl Node {
         Ok(Node {
             address,
             cluster,
+            coordinators,
             #[cfg(feature = "simulation")]
             shards,
             stop,
@@ -272,6 +297,8 @@ impl Node {
     /// handed over.
     pub async fn shut_down(self) {
         self.say_goodbye().await;
+        // Members that wait for their groups would hold up the end.
+        self.coordinators.stop();
         let _ = self.stop.send(true);
         // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
         // ingest, and with ingest the uploader, when everything is handed on.
@@ -291,6 +318,19 @@ impl Node {
             let (broker, epoch) = (self.cluster.broker_id(), self.cluster.epoch());
             let entry = RootEntry::Leave { broker, epoch };
             let _ = self.cluster.propose(entry, GOODBYE_TIMEOUT).await;
+        }
+    }
+}
+
+/// What the live brokers agree on without a word: each takes every so-many-th.
+fn share_of(cluster: Cluster) -> impl Fn() -> Share + Send + Sync {
+    move || {
+        let view = cluster.view();
+        let alive: Vec<_> = view.brokers().filter(|b| b.alive).map(|b| b.id).collect();
+        match alive.iter().position(|id| *id == cluster.broker_id()) {
+            Some(index) => Share { index, count: alive.len() },
+            // Nobody counts on a broker that is not seen.
+            None => Share { index: 0, count: 0 },
         }
     }
 }

@@ -6,9 +6,9 @@ use futures::FutureExt;
 use super::*;
 use crate::object::fault::{Fault, Faulty, Gate, Operation};
 use crate::object::{Durable, Memory, Paths, Store};
-use crate::types::ObjectId;
+use crate::types::{ObjectId, StorageClass};
 
-const FIRST: ObjectId = ObjectId { broker: 1, epoch: 1, sequence: 7, attempt: 1 };
+const FIRST: ObjectId = ObjectId { broker: 1, epoch: 1, sequence: 7, attempt: 1, class: StorageClass::Regional };
 const SECOND: ObjectId = ObjectId { attempt: 2, ..FIRST };
 
 /// Repeats what takes longer than a blink, twice.

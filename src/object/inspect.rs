@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use serde::Serialize;
 
 use super::layout::{self, Footer};
-use super::{Error, Head, Key, Name, Store, paths};
+use super::{CopyState, Error, Head, Key, Name, Store, copies, paths};
 use crate::types::ByteRange;
 
 /// What is read from the end at first: the index of some thousand partitions.
@@ -17,6 +19,9 @@ pub struct Inspection {
     pub last_modified: u64,
     /// What the key names, in words.
     pub name: Option<String>,
+    /// By zone; empty where the store has one bucket.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub copies: BTreeMap<String, CopyState>,
     /// The index, of a write-ahead object.
     pub index: Option<Index>,
 }
@@ -54,6 +59,7 @@ pub async fn inspect(store: &dyn Store, key: &Key) -> Result<Inspection, Error> 
         len: head.len,
         last_modified: last_modified.as_millis() as u64,
         name: paths::parse(key).map(|(cluster, incarnation, name)| in_words(&cluster, incarnation, name)),
+        copies: copies(store, key).await,
         index: read_index(store, key, head).await?.map(Index::from),
     })
 }

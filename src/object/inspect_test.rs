@@ -1,10 +1,16 @@
 use super::*;
 use crate::object::layout::{Builder, Contents};
 use crate::object::{Memory, Paths};
-use crate::types::{ObjectId, Partition, TopicId};
+use crate::types::{ObjectId, Partition, StorageClass, TopicId};
 
 fn key() -> Key {
-    Paths::new("cluster", 1).unwrap().key(ObjectId { broker: 1, epoch: 2, sequence: 3, attempt: 0 })
+    Paths::new("cluster", 1).unwrap().key(ObjectId {
+        broker: 1,
+        epoch: 2,
+        sequence: 3,
+        attempt: 0,
+        class: StorageClass::Regional,
+    })
 }
 
 fn object(partitions: i32) -> Bytes {

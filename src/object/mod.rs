@@ -3,8 +3,10 @@
 //! In: a [`Key`] made by [`Paths`] and bytes. Out: bytes, lengths, listings, the store's own date.
 //!
 //! Promises: [`Store`] is one narrow contract, tested by one suite over every implementation ([`open`] picks one by
-//! URL: S3, a local directory, memory). An [`Error`] tells the caller what to do; "outcome unknown" is never "failed".
-//! [`put_own`] turns an ambiguous PUT into a verdict, [`Hedger`] sends a slow request again within a budget. [`layout`] is the format of a write-ahead object.
+//! URL: S3, a local directory, memory). [`Zonal`] makes one store of a bucket in each zone, [`Classes`] of that and a
+//! regional one. An [`Error`] tells the caller what to do; "outcome unknown" is never "failed". [`put_own`] turns an
+//! ambiguous PUT into a verdict, [`Hedger`] sends a slow request again within a budget. [`layout`] is the format of a
+//! write-ahead object.
 //!
 //! Never: overwrites a key, deletes on its own account, knows Kafka, Raft or what a record is.
 //!
@@ -19,6 +21,7 @@ use bytes::Bytes;
 
 use crate::types::ByteRange;
 
+mod classes;
 mod directory;
 mod durable;
 mod error;
@@ -35,21 +38,24 @@ mod probe;
 mod put_own;
 pub(crate) mod retry;
 pub mod s3;
+pub mod zonal;
 
 #[cfg(test)]
 mod conformance;
 
+pub use classes::{Classes, CopyState, Part, copies, parts};
 pub use directory::Directory;
 pub use durable::Durable;
 pub use error::Error;
 pub use hedged::{Counts as HedgeCounts, Hedger};
 pub use inspect::{Inspection, inspect};
 pub use memory::Memory;
-pub use open::open;
+pub use open::{open, open_all};
 pub use paths::{Key, Name, Paths, Prefix};
 pub use probe::probe;
 pub use put_own::put_own;
 pub use s3::S3;
+pub use zonal::Zonal;
 
 /// The longest key. S3 allows 1,024 bytes, the prefix of the bucket takes its part.
 pub const KEY_BYTES_MAX: usize = 800;
@@ -89,12 +95,30 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     async fn head(&self, key: &Key) -> Result<Head, Error>;
 
+    /// Whether exactly these bytes are under the key, as safe as an acknowledged write of them: compared by length and
+    /// checksum, or by reading where the store keeps none.
+    async fn holds(&self, key: &Key, bytes: &Bytes) -> Result<bool, Error> {
+        let head = self.head(key).await?;
+        if head.len != bytes.len() as u64 {
+            return Ok(false);
+        }
+        match head.crc32c {
+            Some(stored) => Ok(stored == crc32c(bytes)),
+            None => Ok(self.get(key).await? == *bytes),
+        }
+    }
+
     /// One page of the objects below `prefix`. Ordered by key where the store orders; callers must not rely on it.
     /// Foreign keys that no [`Key`] can name are left out.
     async fn list(&self, prefix: &Prefix, start: Start) -> Result<Page, Error>;
 
     /// Deletes each key; one that does not exist counts as deleted. On an error some may be gone: repeat all.
     async fn delete(&self, keys: &[Key]) -> Result<(), Error>;
+
+    /// The buckets behind the store, where it is several.
+    fn classes(&self) -> Option<&Classes> {
+        None
+    }
 
     /// The store's date, on the same clock as `last_modified`. Whole seconds at worst.
     async fn now(&self) -> Result<SystemTime, Error>;

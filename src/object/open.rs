@@ -2,8 +2,28 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::{Directory, Error, Key, Memory, S3, Store};
-use crate::object::s3;
+use super::zonal::{Bucket, Zonal};
+use super::{Classes, Directory, Error, Key, Memory, S3, Store, s3};
+use crate::config::StoreUrls;
+
+/// Opens every store of a cluster for a reader in this zone.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_all(urls: &StoreUrls, zone: Option<&str>) -> Result<Arc<dyn Store>, Error> {
+    let regional = match &urls.regional {
+        Some(url) => Some(open(url.as_str()).await?),
+        None => None,
+    };
+    let mut buckets = Vec::with_capacity(urls.zonal.len());
+    for (zone, url) in &urls.zonal {
+        buckets.push(Bucket { zone: zone.clone(), store: open(url.as_str()).await? });
+    }
+    match regional {
+        Some(regional) if buckets.is_empty() => Ok(regional),
+        regional => Ok(Arc::new(Classes::new(regional, Zonal::new(buckets, zone)))),
+    }
+}
 
 /// Opens a store by its URL:
 ///

@@ -3,11 +3,13 @@
 //! ```text
 //! milepost.json                                               who owns this root
 //! <cluster id>-<incarnation>/wal/<hash>/<broker>-<broker_epoch>/<sequence>.<attempt>
+//! <cluster id>-<incarnation>/zonal/<hash>/<broker>-<broker_epoch>/<sequence>.<attempt>
 //! <cluster id>-<incarnation>/data/<hash>/<shard>/<job>-<unique>
 //! <cluster id>-<incarnation>/snap/<shard>/<log index>-<unique>
 //! probe/<unique>/<n>                                          start-up check, deleted at once
 //! ```
-//! All below the root the store was opened with. `<hash>` is two hex digits of what follows it: stores that split
+//! All below the root the store was opened with. `zonal` is to the buckets of zones what `wal` is to a regional one: the
+//! key says where an object is. `<hash>` is two hex digits of what follows it: stores that split
 //! their load by key range see the writes of one broker spread over all of it. Numbers are plain decimal, `<unique>`
 //! is sixteen hex digits; a key that would be written otherwise is not one of ours.
 
@@ -15,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Error, KEY_BYTES_MAX, crc32c};
-use crate::types::{ObjectId, ShardId};
+use crate::types::{ATTEMPT_MAX, ObjectId, ShardId, StorageClass};
 
 /// The key of an object below the root of its store: segments divided by `/`, none empty, none starting with a dot.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,8 +118,8 @@ impl Paths {
             format!("{root}/{kind}/{hash:02x}/{rest}")
         };
         Key(match name.into() {
-            Name::WriteAhead(ObjectId { broker, epoch, sequence, attempt }) => {
-                hashed("wal", format!("{broker}-{epoch}/{sequence}.{attempt}"))
+            Name::WriteAhead(ObjectId { broker, epoch, sequence, attempt, class }) => {
+                hashed(kind_of(class), format!("{broker}-{epoch}/{sequence}.{attempt}"))
             }
             Name::Data { shard, job, unique } => hashed("data", format!("{shard}/{job}-{unique:016x}")),
             Name::Snapshot { shard, log_index, unique } => format!("{root}/snap/{shard}/{log_index}-{unique:016x}"),
@@ -141,6 +143,13 @@ impl Paths {
         self.below("wal")
     }
 
+    /// What buckets of zones hold, in ranges that are compared one by one: together all of it but the marker.
+    pub fn zonal_ranges(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let hashed = (0..=0xff).map(|hash| format!("{ZONAL}/{hash:02x}"));
+        // In a cluster that has no regional store these are in the zones' buckets too.
+        hashed.chain(["data", "snap"].map(str::to_owned)).map(|range| self.below(&range))
+    }
+
     pub fn data_prefix(&self) -> Prefix {
         self.below("data")
     }
@@ -154,10 +163,37 @@ impl Paths {
     }
 }
 
+const ZONAL: &str = "zonal";
+
+fn kind_of(class: StorageClass) -> &'static str {
+    match class {
+        StorageClass::Regional => "wal",
+        StorageClass::Zonal => ZONAL,
+    }
+}
+
+/// The class that the kind of a key asks for.
+pub fn class_of(key: &Key) -> StorageClass {
+    class_of_text(key.as_str())
+}
+
+/// Of what is below a prefix, when the prefix is of one kind.
+pub fn class_below(prefix: &Prefix) -> StorageClass {
+    class_of_text(prefix.as_str())
+}
+
+fn class_of_text(text: &str) -> StorageClass {
+    match text.split('/').nth(1) {
+        Some(ZONAL) => StorageClass::Zonal,
+        _ => StorageClass::Regional,
+    }
+}
+
 fn parse_below(text: &str) -> Option<Name> {
     let unique = |hex: &str| u64::from_str_radix(hex, 16).ok();
     match *text.split('/').collect::<Vec<_>>() {
-        ["wal", _, owner, object] => {
+        [kind, _, owner, object] if StorageClass::ALL.map(kind_of).contains(&kind) => {
+            let class = if kind == ZONAL { StorageClass::Zonal } else { StorageClass::Regional };
             // From the right: nothing forbids a negative broker id.
             let (broker, epoch) = owner.rsplit_once('-')?;
             let (sequence, attempt) = object.split_once('.')?;
@@ -165,7 +201,8 @@ fn parse_below(text: &str) -> Option<Name> {
                 broker: broker.parse().ok()?,
                 epoch: epoch.parse().ok()?,
                 sequence: sequence.parse().ok()?,
-                attempt: attempt.parse().ok()?,
+                attempt: attempt.parse().ok().filter(|attempt| *attempt <= ATTEMPT_MAX)?,
+                class,
             }))
         }
         ["data", _, shard, object] => {

@@ -1,9 +1,13 @@
 use bytes::Bytes;
+use futures::StreamExt;
 use futures::future::join_all;
-use tokio::time::Instant;
+use futures::stream::FuturesUnordered;
+use tokio::time::{Instant, timeout_at};
+use tracing::warn;
 
+use super::marker::AWAY_TIME;
 use super::retry::repeat;
-use super::{Error, Key, Prefix, Start, Store, paths};
+use super::{Error, Key, Prefix, Start, Store, parts, paths};
 use crate::types::ByteRange;
 
 /// Writers that race for one key. A store that looks first and writes then lets several of them win.
@@ -11,11 +15,39 @@ const RACERS: u32 = 8;
 
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Checks at start-up that the store keeps the contract this broker rests on; leaves nothing behind.
+/// Checks at start-up that the store keeps the contract this broker rests on; leaves nothing behind. Buckets of zones
+/// are checked one by one; a minority of them may be away.
 ///
 /// # Errors
 /// [`Error::Refused`] names the promise that is broken, for the operator. A transient error: nothing was found out.
 pub async fn probe(store: &dyn Store, deadline: Instant) -> Result<(), Error> {
+    let parts = parts(store);
+    let mut probes: FuturesUnordered<_> = parts
+        .iter()
+        .map(|part| async move { (part.zone, probe_part(part.store, deadline).await.map_err(|e| part.named(e))) })
+        .collect();
+    let zones = parts.iter().filter(|part| part.zone.is_some()).count();
+    let (mut passed, mut until) = (0, deadline);
+    let mut regional_is_open = zones < parts.len();
+    let enough = |passed: usize| passed > zones / 2 || zones == 0;
+    while let Ok(Some((zone, result))) = timeout_at(until, probes.next()).await {
+        match (zone, result) {
+            (Some(_), Ok(())) => passed += 1,
+            (Some(zone), Err(error)) if error.is_transient() => warn!(zone, %error, "a zone's bucket is away"),
+            (None, Ok(())) => regional_is_open = false,
+            (_, Err(error)) => return Err(error),
+        }
+        if enough(passed) && !regional_is_open {
+            until = until.min(Instant::now() + AWAY_TIME);
+        }
+    }
+    match enough(passed) && !regional_is_open {
+        true => Ok(()),
+        false => Err(Error::unknown("probe", "too many buckets are away")),
+    }
+}
+
+async fn probe_part(store: &dyn Store, deadline: Instant) -> Result<(), Error> {
     let directory = paths::probe_directory(rand::random());
     let keys: Vec<Key> = (0..2).map(|number| paths::probe_key(&directory, number)).collect();
     let found = check(store, &directory, &keys, deadline).await;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::*;
 use crate::object::fault::{Fault, Faulty, Operation};
+use crate::object::zonal::testing::zones;
 use crate::object::{Head, Memory, Page};
 
 /// Promises that a store can break.
@@ -119,4 +120,18 @@ async fn start_up_can_be_spawned() {
         crate::object::inspect(&*store, &paths::marker_key()).await
     });
     assert_eq!(started.await.unwrap().unwrap().key, "milepost.json");
+}
+
+#[tokio::test]
+async fn a_minority_of_the_zones_may_be_away_but_none_may_break_its_promises() {
+    let zones = zones();
+    zones.hurt(1, &Fault::Retryable);
+    let soon = || Instant::now() + std::time::Duration::from_millis(300);
+    probe(&zones.classes(), soon()).await.unwrap();
+    zones.hurt(2, &Fault::Retryable);
+    assert!(probe(&zones.classes(), soon()).await.unwrap_err().is_transient());
+    zones.buckets[2].heal();
+    zones.buckets[2].next_put(Fault::Refused);
+    let error = probe(&zones.classes(), soon()).await.unwrap_err();
+    assert!(matches!(&error, Error::Refused { .. }) && error.to_string().contains("az3"), "{error}");
 }

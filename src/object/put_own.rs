@@ -2,7 +2,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::retry::{Backoff, within};
-use super::{Error, Key, Store, crc32c};
+use super::{Error, Key, Store};
 
 /// Creates an object under a key that nobody but the caller would write, until there is a verdict or the deadline
 /// has passed. A key that is taken counts as success when length and checksum match: an earlier attempt, whose
@@ -20,7 +20,7 @@ pub async fn put_own(store: &dyn Store, key: &Key, bytes: Bytes, deadline: Insta
         let error = match within("put", deadline, put).await {
             Ok(()) => return Ok(()),
             Err(Error::AlreadyExists { .. }) => {
-                match within("put", deadline, is_stored(store, key, &bytes)).await {
+                match within("put", deadline, store.holds(key, &bytes)).await {
                     Ok(true) => return Ok(()),
                     Ok(false) => return Err(Error::AlreadyExists { key: key.clone() }),
                     // Something is there and could not be looked at.
@@ -37,18 +37,6 @@ pub async fn put_own(store: &dyn Store, key: &Key, bytes: Bytes, deadline: Insta
                 error => error,
             });
         }
-    }
-}
-
-/// Compares what is stored with `bytes`: by length and checksum, or by reading it where the store keeps none.
-async fn is_stored(store: &dyn Store, key: &Key, bytes: &Bytes) -> Result<bool, Error> {
-    let head = store.head(key).await?;
-    if head.len != bytes.len() as u64 {
-        return Ok(false);
-    }
-    match head.crc32c {
-        Some(stored) => Ok(stored == crc32c(bytes)),
-        None => Ok(store.get(key).await? == *bytes),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::commit::{Lanes, Slots};
 use crate::ingest::Ingest;
 use crate::protocol::{self, ErrorCode, produce};
-use crate::types::Memory;
+use crate::types::{Memory, StorageClass};
 use crate::upload::Poison;
 
 /// Longer waits are cut: a client that is gone must not hold memory.
@@ -36,6 +36,8 @@ pub struct Produce {
     pub poison: Arc<Poison>,
     pub lanes: Arc<Lanes>,
     pub message_bytes_max: usize,
+    /// Of topics that do not say.
+    pub class_default: StorageClass,
 }
 
 /// How a Produce ends.

@@ -1,10 +1,12 @@
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use crate::admin::configs::STORAGE_CLASS;
+use crate::admin::is_internal;
 use crate::batch::{Rules, ValidBatch, validate};
 use crate::cluster::Topic;
 use crate::commit::{Error, SlotError};
@@ -13,7 +15,7 @@ use crate::produce::{Produce, error};
 use crate::protocol::produce::{ProducePartition, ProduceRequest};
 use crate::protocol::{ErrorCode, TopicRef};
 use crate::shard::Verdict;
-use crate::types::{Memory, Offset, Partition, ShardId};
+use crate::types::{Memory, Offset, Partition, ShardId, StorageClass};
 use crate::upload::Pending;
 
 /// Zstandard came with Produce 7 (KIP-110).
@@ -31,7 +33,8 @@ struct Intake {
     /// acks = -1: `min.insync.replicas` is asked for.
     all_acks: bool,
     memory: Memory,
-    pending: Vec<Pending>,
+    /// By the class of their topics.
+    pending: BTreeMap<StorageClass, Vec<Pending>>,
     /// Shards that could not say which slot a partition has.
     silent: HashSet<ShardId>,
 }
@@ -46,7 +49,7 @@ impl Produce {
     /// Validates every partition and hands all good batches to ingest in one piece, in the order of the request.
     pub(super) async fn take(&self, version: i16, request: ProduceRequest, memory: Memory) -> Vec<Taken> {
         let all_acks = request.acks == -1;
-        let mut intake = Intake { version, all_acks, memory, pending: Vec::new(), silent: HashSet::new() };
+        let mut intake = Intake { version, all_acks, memory, pending: BTreeMap::new(), silent: HashSet::new() };
         let mut taken = Vec::with_capacity(request.topics.len());
         let acks_known = matches!(request.acks, -1..=1);
         for topic in request.topics {
@@ -65,9 +68,9 @@ impl Produce {
             }
             taken.push(Taken { topic: topic.topic, partitions });
         }
-        if !intake.pending.is_empty() {
+        for (class, pending) in intake.pending {
             // When the broker stops, the batches are dropped, and their waiters see it.
-            let _ = self.ingest.submit(intake.pending).await;
+            let _ = self.ingest.submit(class, pending).await;
         }
         taken
     }
@@ -82,6 +85,9 @@ impl Produce {
         if index < 0 || index >= topic.live {
             return Err(ErrorCode::UnknownTopicOrPartition);
         }
+        if is_internal(&topic.name) {
+            return Err(ErrorCode::InvalidTopic);
+        }
         let configured = |key: &str| topic.configs.get(key);
         let rules = Rules {
             message_bytes_max: configured("max.message.bytes")
@@ -91,6 +97,12 @@ impl Produce {
             keys_required: configured("cleanup.policy").is_some_and(|v| v.contains("compact")),
             ..Rules::default()
         };
+        let class = configured(STORAGE_CLASS).and_then(|name| StorageClass::of_name(name));
+        let class = class.unwrap_or(self.class_default);
+        if !self.ingest.takes(class) {
+            // Retriable: another broker may be started with all stores.
+            return Err(ErrorCode::KafkaStorageError);
+        }
         let batches = validate(request.records, &rules).map_err(|e| {
             tracing::debug!(topic = topic.name, index, error = %e, "batch refused");
             error::of_batch(&e)
@@ -113,7 +125,7 @@ impl Produce {
         let waiting = batches.into_iter().map(|batch| {
             let (reply, waiting) = oneshot::channel();
             let memory = intake.memory.clone();
-            intake.pending.push(Pending { shard, slot, partition, batch, reply, memory });
+            intake.pending.entry(class).or_default().push(Pending { shard, slot, partition, batch, reply, memory });
             waiting
         });
         Ok(waiting.collect())

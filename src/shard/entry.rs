@@ -3,6 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::shard::group::{self, GroupEntry};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp, TopicId};
 
@@ -12,11 +13,24 @@ pub type Slot = u32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     Create(Create),
-    Append { append_time: Timestamp, append: Append },
+    Append {
+        append_time: Timestamp,
+        append: Append,
+    },
     Release(Release),
-    Delete { topic: TopicId },
+    Delete {
+        topic: TopicId,
+    },
     Fence(Fence),
-    ExpireProducers { before: Timestamp },
+    ExpireProducers {
+        before: Timestamp,
+    },
+    Group(GroupEntry),
+    /// Time has passed for groups whose coordinator had nothing to say.
+    GroupClock {
+        term: u64,
+        clock_ms: u64,
+    },
 }
 
 /// Partitions of one topic begin to exist in this shard. Repeating it changes nothing.
@@ -98,6 +112,8 @@ const RELEASE: u8 = 3;
 const DELETE: u8 = 4;
 const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
+// 7 to 11: a group's.
+const GROUP_CLOCK: u8 = 12;
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -133,6 +149,12 @@ impl Entry {
                 out.put_slice(&[EXPIRE_PRODUCERS, 1]);
                 varint::put_signed(&mut out, *before);
             }
+            Entry::Group(entry) => entry.put(&mut out),
+            Entry::GroupClock { term, clock_ms } => {
+                out.put_slice(&[GROUP_CLOCK, 1]);
+                varint::put(&mut out, *term);
+                varint::put(&mut out, *clock_ms);
+            }
         }
         out.freeze()
     }
@@ -158,6 +180,8 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
+            (kind @ group::COMMIT..=group::DELETE_IF_UNUSED, 1) => Entry::Group(GroupEntry::read(kind, &mut r)?),
+            (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };
         r.finish()?;
@@ -196,12 +220,12 @@ const SAME_PRODUCER: u8 = 4;
 impl Append {
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(24 + self.parts.len() * 24);
-        let object = &self.object;
-        varint::put(&mut out, object.broker as u64);
-        varint::put(&mut out, object.epoch);
-        varint::put(&mut out, object.sequence);
-        varint::put(&mut out, object.attempt.into());
-        varint::put(&mut out, object.sequence - self.previous);
+        let (broker, epoch, sequence, attempt) = self.object.packed();
+        varint::put(&mut out, broker as u64);
+        varint::put(&mut out, epoch);
+        varint::put(&mut out, sequence);
+        varint::put(&mut out, attempt.into());
+        varint::put(&mut out, sequence - self.previous);
         // Timestamps cluster: each is written as its distance from the one before.
         let mut timestamp = 0;
         let (mut slot, mut end, mut producer) = (0, 0, None);
@@ -229,7 +253,7 @@ impl Append {
     }
 
     fn read(r: &mut Reader) -> Result<Append, Malformed> {
-        let object = ObjectId { broker: r.int()?, epoch: r.u64()?, sequence: r.u64()?, attempt: r.int()? };
+        let object = ObjectId::unpacked((r.int()?, r.u64()?, r.u64()?, r.int()?));
         let previous = object.sequence.checked_sub(r.u64()?).ok_or(Malformed)?;
         let mut timestamp = 0;
         let (mut slot, mut end, mut producer) = (0i64, 0u64, None);

@@ -6,10 +6,12 @@
 //!   order, fences) from applied state alone; a leader holds no state whose loss could change a verdict.
 //!   Refusals are results, never errors.
 //! - **Never knows**: async, clocks, wire formats of Kafka, the object store, record bytes.
+//!   Groups and their committed offsets ([`group`]) are part of the same state.
 //! - **Limits**: five batches remembered and five held per producer and partition; verdicts of the last 128 objects per broker.
 
 mod chain;
 pub mod entry;
+pub mod group;
 pub mod invariants;
 mod partition;
 mod pointer;

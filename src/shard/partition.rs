@@ -112,7 +112,7 @@ impl PartitionState {
             Check::Ahead => {
                 let o = at.object;
                 let held = Held {
-                    object: (o.broker, o.epoch, o.sequence, o.attempt),
+                    object: o.packed(),
                     batch_index: at.batch_index,
                     start: at.start,
                     len: batch.len,

@@ -113,11 +113,10 @@ mod packed_object {
     use crate::types::ObjectId;
 
     pub fn serialize<S: Serializer>(id: &ObjectId, s: S) -> Result<S::Ok, S::Error> {
-        (id.broker, id.epoch, id.sequence, id.attempt).serialize(s)
+        id.packed().serialize(s)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<ObjectId, D::Error> {
-        let (broker, epoch, sequence, attempt) = Deserialize::deserialize(d)?;
-        Ok(ObjectId { broker, epoch, sequence, attempt })
+        Deserialize::deserialize(d).map(ObjectId::unpacked)
     }
 }

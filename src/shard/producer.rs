@@ -35,6 +35,7 @@ pub struct Recent {
 /// A batch whose predecessor has not come yet. Its bytes are durable; it has no offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
+    /// Packed.
     pub object: (i32, u64, u64, u16),
     /// Position of the batch in its object's list for this shard.
     pub batch_index: u32,
@@ -49,8 +50,7 @@ pub struct Held {
 
 impl Held {
     pub fn object_id(&self) -> ObjectId {
-        let (broker, epoch, sequence, attempt) = self.object;
-        ObjectId { broker, epoch, sequence, attempt }
+        ObjectId::unpacked(self.object)
     }
 }
 

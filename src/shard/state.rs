@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::shard::chain::{Chain, Turn};
 use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Release, Slot, partitions_of};
+use crate::shard::group::Groups;
 use crate::shard::partition::{PartitionState, Placed};
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
 use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
@@ -18,6 +19,7 @@ pub struct State {
     slot_next: Slot,
     chains: BTreeMap<BrokerId, Chain>,
     fences: BTreeMap<BrokerId, (BrokerEpoch, u64)>,
+    groups: Groups,
     /// Derived from `partitions`; rebuilt after a restore.
     #[serde(skip)]
     by_id: HashMap<Partition, Slot>,
@@ -26,7 +28,7 @@ pub struct State {
 /// What applying one entry did, for those who wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effect {
-    /// Set for an append only.
+    /// Set for an append, and for what a coordinator decided when it is refused.
     pub outcome: Option<Outcome>,
     /// Partitions whose readers have something new to see.
     pub changed: Vec<Slot>,
@@ -47,6 +49,11 @@ impl State {
             Entry::Delete { topic } => self.delete(topic, &mut effect),
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
+            Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
+                self.groups.apply(entry);
+            }
+            Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
+            Entry::Group(_) | Entry::GroupClock { .. } => effect.outcome = Some(Outcome::Fenced),
         }
         for released in &effect.released {
             if let Some(chain) = self.chains.get_mut(&released.object.broker) {
@@ -68,6 +75,10 @@ impl State {
 
     pub fn slot(&self, slot: Slot) -> Option<&Arc<PartitionState>> {
         self.partitions.get(&slot)
+    }
+
+    pub fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     pub fn partitions(&self) -> impl Iterator<Item = &Arc<PartitionState>> {
@@ -158,8 +169,10 @@ impl State {
                 let refused = Verdict::Refused(Refusal::UnknownPartition);
                 effect.released.extend(producer.held.iter().map(|held| Released::of(held, refused)));
             }
+            self.groups.forget_slot(slot);
             effect.changed.push(slot);
         }
+        self.groups.forget_topic(topic);
     }
 
     fn fence(&mut self, fence: Fence) {

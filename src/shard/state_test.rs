@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::types::{ObjectId, Partition, Producer, TopicId};
+use crate::types::{ObjectId, Partition, Producer, StorageClass, TopicId};
 
 const TOPIC: TopicId = TopicId::ZERO;
 
@@ -17,7 +17,7 @@ fn create(partitions: &[i32]) -> Entry {
 }
 
 fn object(broker: i32, sequence: u64) -> ObjectId {
-    ObjectId { broker, epoch: 1, sequence, attempt: 1 }
+    ObjectId { broker, epoch: 1, sequence, attempt: 1, class: StorageClass::Regional }
 }
 
 fn batch(span: u32) -> Batch {

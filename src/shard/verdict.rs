@@ -49,7 +49,7 @@ pub enum Outcome {
     Taken(Vec<Verdict>),
     /// Out of turn: `last` is the newest sequence of this broker epoch that the shard has.
     OutOfTurn { last: u64 },
-    /// Its broker epoch or sequence is below the fence: never again.
+    /// Its broker epoch or sequence is below the fence, or (a coordinator's decision) its term is over: never again.
     Fenced,
 }
 

@@ -7,7 +7,7 @@ mod topic;
 pub mod varint;
 
 pub use answer_memory::{AnswerMemory, Answers};
-pub use object_id::{ByteRange, ObjectId};
+pub use object_id::{ATTEMPT_MAX, ByteRange, ObjectId, StorageClass};
 pub use topic::{Partition, TopicId};
 
 /// Kafka's broker id: `node.id`, chosen by the operator. Not the Raft node id.

@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::commit::{Error, Lanes, Reply, Submission};
 use crate::object::{Durable, Hedger, Paths, Store};
 use crate::shard::Sequence;
-use crate::types::{BrokerEpoch, BrokerId, Memory, ObjectId, Partition};
+use crate::types::{BrokerEpoch, BrokerId, Memory, ObjectId, Partition, StorageClass};
 use crate::upload::assemble::{ShardParts, assemble};
 use crate::upload::{OBJECTS_IN_FLIGHT_MAX, Pending, Poison, UPLOADS_MAX, claim_of};
 
@@ -21,6 +21,8 @@ const FIRST_ATTEMPT: u16 = 1;
 
 /// A buffer that takes no more batches.
 pub struct Sealed {
+    /// Where its object goes.
+    pub class: StorageClass,
     pub pending: Vec<Pending>,
 }
 
@@ -87,7 +89,7 @@ impl Uploader {
 
     async fn upload(self: Arc<Self>, sequence: u64, sealed: Sealed, permit: OwnedSemaphorePermit) -> Option<Stored> {
         let Settings { broker, epoch, put_timeout, .. } = self.settings;
-        let id = ObjectId { broker, epoch, sequence, attempt: FIRST_ATTEMPT };
+        let id = ObjectId { broker, epoch, sequence, attempt: FIRST_ATTEMPT, class: sealed.class };
         let claims: Vec<(Partition, Sequence)> =
             sealed.pending.iter().filter_map(|p| Some((p.partition, claim_of(&p.batch)?))).collect();
         let batches = sealed.pending.len() as u64;

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 const firstTime = int64(1_600_000_000_000)
@@ -179,4 +181,26 @@ func (c *cluster) comesBack(ctx context.Context, sent []*kgo.Record, start int64
 		}
 	}
 	return nil
+}
+
+// commitAs commits an offset of partition 0 as a member says of itself.
+func (c *cluster) commitAs(ctx context.Context, group, topic, id string, generation int32, offset int64) error {
+	request := kmsg.NewPtrOffsetCommitRequest()
+	request.Group, request.MemberID, request.Generation = group, id, generation
+	partition := kmsg.NewOffsetCommitRequestTopicPartition()
+	partition.Offset = offset
+	one := kmsg.NewOffsetCommitRequestTopic()
+	one.Topic, one.Partitions = topic, append(one.Partitions, partition)
+	request.Topics = append(request.Topics, one)
+	// By id from version 10 on, which is not what is asked here.
+	capped, err := c.client(kgo.MaxVersions(kversion.V3_5_0()))
+	if err != nil {
+		return err
+	}
+	defer capped.Close()
+	answer, err := request.RequestWith(ctx, capped)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(answer.Topics[0].Partitions[0].ErrorCode)
 }

@@ -29,7 +29,7 @@ func main() {
 		os.Exit(1)
 	}
 	defer c.close()
-	cases := append(append(topicCases, recordCases...), offsetCases...)
+	cases := append(append(append(topicCases, recordCases...), offsetCases...), groupCases...)
 	if zones := os.Getenv("ZONES"); zones != "" {
 		cases = append(cases, zoneCases(strings.Split(zones, ","))...)
 	}

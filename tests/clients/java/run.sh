@@ -2,8 +2,6 @@
 # Apache Kafka's own tools: the Java client, and the oracle of its system tests.
 #
 #   run.sh BOOTSTRAP         BROKERS=N is the number of brokers, ACLS=false for a cluster without an ACL API
-#
-# VerifiableConsumer needs consumer groups: it has its place here once the broker has them.
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -96,6 +94,62 @@ compatibility() {
         --idempotent-producer-supported true
 }
 
+groups() { tool consumer.group.ConsumerGroupCommand "$@"; }
+# What a group has committed of a topic, partition by partition.
+committed() { groups --describe --group "$1" --offsets 2>"$WORK/groups.err" | awk -v t="$2" '$2 == t {print $3, $4}' | sort; }
+
+# Every record once, and the next member of the group begins where the last one committed.
+verifiable_group() {
+    local group=java-verifiable-$RUN
+    tool VerifiableConsumer --topic "java-$RUN" --group-id "$group" --max-messages 12000 --reset-policy earliest \
+        >"$WORK/first" || { tail -n 3 "$WORK/first" && return 1; }
+    tool VerifiableConsumer --topic "java-$RUN" --group-id "$group" --max-messages 8000 --reset-policy earliest \
+        >"$WORK/second" || { tail -n 3 "$WORK/second" && return 1; }
+    same "$(grep -c '"name":"offsets_committed".*"success":false' "$WORK/first" "$WORK/second" | cut -d: -f2 | sort -u)" 0 || return
+    local read=0 n
+    for n in $(cat "$WORK/first" "$WORK/second" | grep '"name":"records_consumed"' | grep -o '"count":[0-9]*,' | tr -dc '0-9\n'); do
+        read=$((read + n))
+    done
+    [ "$read" -ge 20000 ] || { echo "$read records" && return 1; }
+    local sum=0
+    for n in $(committed "$group" "java-$RUN" | cut -d' ' -f2); do sum=$((sum + n)); done
+    same "$sum" 20000
+}
+
+console_group() {
+    local group=java-console-$RUN
+    tool consumer.ConsoleConsumer --topic "java-$RUN" --group "$group" --from-beginning --max-messages 20000 \
+        --timeout-ms 30000 >"$WORK/console" 2>"$WORK/consumer.err" || { cat "$WORK/consumer.err" && return 1; }
+    same "$(sort "$WORK/console" | uniq | wc -l)" 20000
+}
+
+describes_groups() {
+    local group=java-console-$RUN
+    groups --list >"$WORK/listed" && grep -qx "$group" "$WORK/listed" || { cat "$WORK/listed" && return 1; }
+    until_true is_empty "$group" &&
+        same "$(committed "$group" "java-$RUN" | wc -l)" 3 &&
+        ! grep -q . <(groups --describe --group "$group" --members 2>/dev/null | grep -v -e '^$' -e '^GROUP') &&
+        groups --list --state Empty | grep -q "^$group "
+}
+is_empty() { groups --describe --group "$1" --state 2>/dev/null | grep -q "$1.*Empty"; }
+
+moves_groups() {
+    local group=java-console-$RUN
+    groups --reset-offsets --group "$group" --topic "java-$RUN" --to-earliest --execute >/dev/null || return
+    same "$(committed "$group" "java-$RUN")" $'0 0\n1 0\n2 0' || return
+    groups --reset-offsets --group "$group" --topic "java-$RUN:1" --to-offset 77 --execute >/dev/null || return
+    groups --delete-offsets --group "$group" --topic "java-$RUN:2" >"$WORK/deleted" || { cat "$WORK/deleted" && return 1; }
+    same "$(committed "$group" "java-$RUN" | awk '$2 != "-"')" $'0 0\n1 77'
+}
+
+deletes_groups() {
+    local group=java-console-$RUN
+    groups --delete --group "$group" >"$WORK/deleted" || { cat "$WORK/deleted" && return 1; }
+    ! groups --list | grep -qx "$group" || { echo "it is still listed" && return 1; }
+    # The tool says so, and ends as if all were well.
+    groups --describe --group "$group" 2>&1 | grep -c GroupIdNotFound >/dev/null
+}
+
 deletes() {
     topic --delete --topic "java-$RUN" && until_true gone "java-$RUN"
 }
@@ -109,5 +163,10 @@ claim get_offset_shell_shows_earliest_latest_and_by_time offsets
 claim console_consumer_starts_at_an_offset from_the_middle
 claim producer_performance_loses_nothing_with_any_codec performance
 claim client_compatibility_test_passes compatibility
+claim verifiable_consumers_of_a_group_read_on_where_the_last_committed verifiable_group
+claim console_consumer_reads_everything_as_a_group console_group
+claim consumer_groups_command_lists_and_describes describes_groups
+claim consumer_groups_command_resets_and_deletes_offsets moves_groups
+claim consumer_groups_command_deletes_a_group deletes_groups
 claim topic_command_deletes deletes
 tally java

@@ -56,6 +56,13 @@ the_last_ones() {
         same "$(k -C -t "$topic" -p 0 -o 500 -c 2 -q)" $'501\n502'
 }
 
+group() { k -G "kcat-group-$RUN" -X auto.offset.reset=earliest -e -q "$@"; }
+as_a_group() {
+    local topic=kcat-grouped-$RUN
+    seq 300 | k -P -t "$topic" -p 0 && same "$(group "$topic" | sort -n)" "$(seq 300)" || return
+    seq 301 400 | k -P -t "$topic" -p 0 && same "$(group "$topic" | sort -n)" "$(seq 301 400)"
+}
+
 claim lines_come_back_from_a_topic_made_by_producing made_by_producing
 claim every_codec_comes_back every_codec
 claim keys_and_headers_come_back keys_and_headers
@@ -63,4 +70,5 @@ claim metadata_of_a_topic_shows_its_leader listing
 claim metadata_of_the_cluster_shows_every_topic listing_all
 claim offsets_are_found_by_time offsets_by_time
 claim reading_starts_from_the_tail_and_from_an_offset the_last_ones
+claim a_group_reads_on_where_it_stopped as_a_group
 tally kcat

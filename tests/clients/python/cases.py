@@ -145,6 +145,52 @@ class Cases:
         assert self.client.bounds(topic, 0) == (0, 12)
         self.comes_back(topic, 0, sent)
 
+    def case_a_group_goes_on_where_it_committed(self):
+        topic, group = self.topic("goes-on", 3), f"{self.name}-goes-on-{RUN}"
+        for round in range(2):
+            for partition in range(3):
+                self.client.produce(topic, partition, stamped(f"round{round}", 50))
+            read = sorted(self.client.consume(group, topic, 150))
+            assert read == [(p, o + 50 * round) for p in range(3) for o in range(50)], f"round {round}: {read[:5]}…"
+            due = {partition: 50 * (round + 1) for partition in range(3)}
+            assert self.client.committed(group, topic) == due, self.client.committed(group, topic)
+
+    def case_members_share_and_one_takes_over(self):
+        topic, group = self.topic("shared", 4), f"{self.name}-shared-{RUN}"
+        with self.client.member(group, topic) as one, self.client.member(group, topic) as other:
+            self.until(lambda: (sorted(one.partitions() + other.partitions()), len(one.partitions())) == ([0, 1, 2, 3], 2))
+            assert self.client.state(group) == ("STABLE", 2), self.client.state(group)
+            self.refused("NON_EMPTY_GROUP", self.client.delete_group, group)
+            other.leave()
+            self.until(lambda: sorted(one.partitions()) == [0, 1, 2, 3])
+
+    def case_a_static_member_comes_back_to_its_partitions(self):
+        topic, group = self.topic("static", 2), f"{self.name}-static-{RUN}"
+        with self.client.member(group, topic, "first") as one:
+            with self.client.member(group, topic, "second") as other:
+                self.until(lambda: len(one.partitions()) == len(other.partitions()) == 1)
+                had = other.partitions()
+            # It has closed without leaving, as static members do: nobody is given its partition.
+            with self.client.member(group, topic, "second") as back:
+                self.until(lambda: one.partitions() and back.partitions())
+                assert back.partitions() == had and len(one.partitions()) == 1
+                assert self.client.state(group) == ("STABLE", 2), self.client.state(group)
+
+    def case_offsets_are_set_and_groups_deleted_by_hand(self):
+        topic, group = self.topic("by-hand", 2), f"{self.name}-by-hand-{RUN}"
+        for partition in range(2):
+            self.client.produce(topic, partition, stamped("by-hand", 30))
+        self.client.set_offsets(group, topic, {0: 10, 1: 25})
+        assert self.client.committed(group, topic) == {0: 10, 1: 25}, self.client.committed(group, topic)
+        assert group in self.client.groups()
+        read = sorted(self.client.consume(group, topic, 25))
+        assert read == [(0, o) for o in range(10, 30)] + [(1, o) for o in range(25, 30)], read[:5]
+        self.until(lambda: self.client.state(group) == ("EMPTY", 0))
+        self.client.delete_group(group)
+        assert self.client.committed(group, topic) == {}, self.client.committed(group, topic)
+        assert group not in self.client.groups()
+        self.refused("GROUP_ID_NOT_FOUND", self.client.delete_group, group)
+
 
 def main(client, bootstrap):
     module = importlib.import_module(f"with_{client}")

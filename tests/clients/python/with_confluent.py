@@ -2,7 +2,7 @@
 
 import time
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 
 from records import Record
@@ -17,6 +17,27 @@ class Refused(Exception):
 
 def named(error):
     return Refused(error.name().lstrip("_"))
+
+
+class Member:
+    """A member of a group; it polls whenever it is asked what it has."""
+
+    def __init__(self, settings, topic):
+        self.consumer = Consumer(settings)
+        self.consumer.subscribe([topic])
+
+    def partitions(self):
+        self.consumer.poll(0.05)
+        return sorted(one.partition for one in self.consumer.assignment())
+
+    def leave(self):
+        self.consumer.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.leave()
 
 
 class Client:
@@ -104,3 +125,46 @@ class Client:
         """None when no record is that young."""
         (found,) = self.consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], SECONDS_MAX)
         return found.offset if found.offset >= 0 else None
+
+    def group_settings(self, group, instance=None):
+        settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        settings |= {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300}
+        return self.settings | settings | ({"group.instance.id": instance} if instance else {})
+
+    def consume(self, group, topic, count):
+        """What a member that is alone in its group reads and commits: (partition, offset)."""
+        consumer = Consumer(self.group_settings(group))
+        consumer.subscribe([topic])
+        read, deadline = [], time.monotonic() + SECONDS_MAX
+        while len(read) < count:
+            assert time.monotonic() < deadline, f"{len(read)} of {count} records after {SECONDS_MAX} s"
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            if message.error():
+                raise named(message.error())
+            read.append((message.partition(), message.offset()))
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        return read
+
+    def member(self, group, topic, instance=None):
+        return Member(self.group_settings(group, instance), topic)
+
+    def committed(self, group, topic):
+        (found,) = self.answered(self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        return {one.partition: one.offset for one in found.topic_partitions if one.topic == topic}
+
+    def set_offsets(self, group, topic, offsets):
+        wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        self.answered(self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]))
+
+    def state(self, group):
+        (described,) = self.answered(self.admin.describe_consumer_groups([group]))
+        return described.state.name, len(described.members)
+
+    def groups(self):
+        return [group.group_id for group in self.admin.list_consumer_groups().result(SECONDS_MAX).valid]
+
+    def delete_group(self, group):
+        self.answered(self.admin.delete_consumer_groups([group]))

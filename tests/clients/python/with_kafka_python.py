@@ -4,7 +4,8 @@ import time
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, NoError
+from kafka.structs import OffsetAndMetadata
 
 from records import Record
 from with_confluent import Refused
@@ -19,13 +20,35 @@ def named(error):
 
 
 NAMES = {
+    "GroupIdNotFoundError": "GROUP_ID_NOT_FOUND",
     "InvalidPartitionsError": "INVALID_PARTITIONS",
     "InvalidTopicError": "TOPIC_EXCEPTION",
     "MessageSizeTooLargeError": "MSG_SIZE_TOO_LARGE",
+    "NonEmptyGroupError": "NON_EMPTY_GROUP",
     "OffsetOutOfRangeError": "AUTO_OFFSET_RESET",
     "TopicAlreadyExistsError": "TOPIC_ALREADY_EXISTS",
     "UnknownTopicOrPartitionError": "UNKNOWN_TOPIC_OR_PART",
 }
+
+
+class Member:
+    """A member of a group; it polls whenever it is asked what it has."""
+
+    def __init__(self, settings, topic):
+        self.consumer = KafkaConsumer(topic, **settings)
+
+    def partitions(self):
+        self.consumer.poll(50)
+        return sorted(one.partition for one in self.consumer.assignment())
+
+    def leave(self):
+        self.consumer.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.leave()
 
 
 class Client:
@@ -110,3 +133,44 @@ class Client:
         found = self.consumer.offsets_for_times({TopicPartition(topic, partition): timestamp})
         (found,) = found.values()
         return found.offset if found and found.offset >= 0 else None
+
+    def group_settings(self, group, instance=None):
+        settings = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        settings |= {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 300, "group_instance_id": instance}
+        return self.settings | settings
+
+    def consume(self, group, topic, count):
+        """What a member that is alone in its group reads and commits: (partition, offset)."""
+        consumer = KafkaConsumer(topic, **self.group_settings(group))
+        read, deadline = [], time.monotonic() + SECONDS_MAX
+        while len(read) < count:
+            assert time.monotonic() < deadline, f"{len(read)} of {count} records after {SECONDS_MAX} s"
+            for records in consumer.poll(200).values():
+                read.extend((record.partition, record.offset) for record in records)
+        consumer.commit()
+        consumer.close()
+        return read
+
+    def member(self, group, topic, instance=None):
+        return Member(self.group_settings(group, instance), topic)
+
+    def committed(self, group, topic):
+        found = self.answered(self.admin.list_group_offsets, group)[group]
+        return {one.partition: committed.offset for one, committed in found.items() if one.topic == topic}
+
+    def set_offsets(self, group, topic, offsets):
+        wanted = {TopicPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        for error in self.answered(self.admin.alter_group_offsets, group, wanted).values():
+            assert error is NoError, error
+
+    def state(self, group):
+        described = self.answered(self.admin.describe_groups, [group])[group]
+        return described["group_state"].upper(), len(described["members"])
+
+    def groups(self):
+        return [group["group_id"] for group in self.answered(self.admin.list_groups)]
+
+    def delete_group(self, group):
+        for error in self.answered(self.admin.delete_groups, [group]).values():
+            if error != "OK":
+                raise Refused(NAMES.get(error, error))

@@ -25,6 +25,8 @@ struct Recovered {
 
 pub struct Recovery {
     deaths: Vec<Recovered>,
+    /// The longest time that each zone's writer was without an acknowledgement.
+    pauses: BTreeMap<String, Duration>,
 }
 
 impl Recovery {
@@ -41,7 +43,7 @@ impl Recovery {
             let (at, kind, broker): (u64, _, u32) = (word()?.parse()?, word()?.to_owned(), word()?.parse()?);
             Ok(recovered(at.saturating_sub(*wall_ns), kind, broker, &acks, &zones))
         });
-        Ok(Recovery { deaths: deaths.collect::<Result<_>>()? })
+        Ok(Recovery { deaths: deaths.collect::<Result<_>>()?, pauses: pauses(&acks, &zones) })
     }
 
     pub fn print(&self) {
@@ -52,6 +54,9 @@ impl Recovery {
                 "{} of broker {}: the last key took writes after {key}, its own zone's clients wrote after {own}",
                 death.kind, death.broker
             );
+        }
+        for (zone, pause) in &self.pauses {
+            println!("longest time without an acknowledgement in zone {zone:?}: {}", ms(*pause));
         }
         for (kinds, what) in [(&["kill", "empty"][..], "deaths"), (&["freeze"], "freezes"), (&["stop"], "stops")] {
             let of_kind = || self.deaths.iter().filter(|death| kinds.contains(&death.kind.as_str()));
@@ -102,6 +107,20 @@ fn acks(events: &[Event]) -> Vec<Ack> {
     }
     acks.sort_unstable_by_key(|ack| ack.invoked);
     acks
+}
+
+fn pauses(acks: &[Ack], zones: &BTreeMap<Process, String>) -> BTreeMap<String, Duration> {
+    let mut answered: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for ack in acks {
+        if let Some(zone) = zones.get(&ack.process) {
+            answered.entry(zone).or_default().push(ack.answered);
+        }
+    }
+    let longest = |mut times: Vec<u64>| {
+        times.sort_unstable();
+        times.windows(2).map(|pair| pair[1] - pair[0]).max().map_or(Duration::ZERO, Duration::from_nanos)
+    };
+    answered.into_iter().map(|(zone, times)| (zone.to_owned(), longest(times))).collect()
 }
 
 fn writers(events: &[Event]) -> BTreeMap<Process, String> {

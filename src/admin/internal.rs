@@ -1,0 +1,60 @@
+//! Topics that belong to the cluster itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::admin::{Admin, Error, topics};
+use crate::cluster::{self, NewTopic, RootRefusal, Topic};
+
+/// Consumer groups live in its partitions. It has no records.
+pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
+
+/// Clients neither write to it nor change it.
+pub fn is_internal(name: &str) -> bool {
+    name == CONSUMER_OFFSETS
+}
+
+/// # Errors
+/// For an internal topic: how it is spread says where groups are, so it stays as it is.
+pub(super) fn refuse_internal(name: &str) -> Result<(), Error> {
+    match is_internal(name) {
+        true => Err(Error::InvalidRequest(format!("{name} is managed by the brokers"))),
+        false => Ok(()),
+    }
+}
+
+impl Admin {
+    /// The topic that groups live in, made when the first group comes.
+    ///
+    /// # Errors
+    /// It is not there yet; asking again goes on with it.
+    pub async fn consumer_offsets(&self, deadline: Instant) -> Result<Arc<Topic>, Error> {
+        let view = self.cluster.view();
+        let id = match view.topic_named(CONSUMER_OFFSETS) {
+            Some(topic) if topic.is_live() => return Ok(topic.clone()),
+            Some(topic) => topic.id,
+            None => {
+                let new = NewTopic {
+                    id: Uuid::new_v4().into(),
+                    name: CONSUMER_OFFSETS.to_owned(),
+                    partitions: self.settings.offsets_topic_partitions,
+                    replication_factor: topics::replication_factor(&view, &self.settings, -1)?,
+                    configs: BTreeMap::from([("cleanup.policy".to_owned(), "compact".to_owned())]),
+                };
+                match self.create(new, deadline).await {
+                    // Another broker was quicker.
+                    Err(Error::Cluster(cluster::Error::Refused(RootRefusal::TopicExists))) => {
+                        let view = self.cluster.view();
+                        view.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id).ok_or(RootRefusal::UnknownTopic)?
+                    }
+                    created => return created,
+                }
+            }
+        };
+        let partitions = self.cluster.view().topic(id).map_or(1, |topic| topic.placement.len() as i32);
+        self.wait_live(id, partitions, deadline).await
+    }
+}

@@ -1,0 +1,62 @@
+use bytes::Bytes;
+use kafka_protocol::messages::find_coordinator_response::Coordinator;
+use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
+use tokio::time::{Duration, Instant};
+
+use crate::batch::Segments;
+use crate::cluster::Broker;
+use crate::group::{Groups, place};
+use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
+
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+/// Since this version a request names several keys.
+const BATCHED_SINCE: i16 = 4;
+const CREATION_WAIT: Duration = Duration::from_secs(5);
+
+/// # Errors
+/// The body does not follow the protocol.
+pub async fn find_coordinator(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
+    let request: FindCoordinatorRequest = decode(version, body)?;
+    if version < BATCHED_SINCE {
+        let found = groups.find(request.key_type, &request.key).await;
+        let answer = FindCoordinatorResponse::default();
+        let answer = match found {
+            Ok((id, host, port)) => answer.with_node_id(id.into()).with_host(host).with_port(port),
+            Err(error) => answer.with_error_code(error.code()).with_node_id((-1).into()).with_port(-1),
+        };
+        return encode(version, &answer);
+    }
+    let mut coordinators = Vec::with_capacity(request.coordinator_keys.len());
+    for key in request.coordinator_keys {
+        let found = groups.find(request.key_type, &key).await;
+        let told = Coordinator::default().with_key(key);
+        coordinators.push(match found {
+            Ok((id, host, port)) => told.with_node_id(id.into()).with_host(host).with_port(port),
+            Err(error) => told.with_error_code(error.code()).with_node_id((-1).into()).with_port(-1),
+        });
+    }
+    encode(version, &FindCoordinatorResponse::default().with_coordinators(coordinators))
+}
+
+impl Groups {
+    /// Everybody is told the true coordinator, whatever zone they are in: groups are few bytes.
+    async fn find(&self, key_type: i8, key: &str) -> Result<(i32, StrBytes, i32), ErrorCode> {
+        match key_type {
+            GROUP => {}
+            // For good, as InitProducerId says: a client must not look for what is not here.
+            TRANSACTION => return Err(ErrorCode::TransactionalIdAuthorizationFailed),
+            _ => return Err(ErrorCode::InvalidRequest),
+        }
+        let topic = self.admin.consumer_offsets(Instant::now() + CREATION_WAIT).await.map_err(|e| {
+            tracing::warn!(error = %e, "there is no place for groups yet");
+            ErrorCode::CoordinatorNotAvailable
+        })?;
+        let (shard, _) = place::place_in(&topic, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let leader = self.leader_of(shard).await.ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let view = self.cluster.view();
+        let told = |broker: &Broker| (broker.id, StrBytes::from_string(broker.host.clone()), broker.port.into());
+        let broker = view.broker_of(leader).filter(|broker| broker.alive);
+        broker.map(|broker| told(broker)).ok_or(ErrorCode::CoordinatorNotAvailable)
+    }
+}

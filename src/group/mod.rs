@@ -1,0 +1,134 @@
+//! Consumer groups: who is a member, who reads which partition, how far each group has read.
+//!
+//! - **In**: the body of one request, its version, and the [`Context`] of the client.
+//! - **Out**: the body of the answer. An `Err` means that the bytes do not follow the protocol: close the connection.
+//! - **Promises**: a group's coordinator is the leader of the shard that carries its partition of `__consumer_offsets`;
+//!   a commit or an assignment that was answered is in the log of that shard, and no coordinator of another term can
+//!   add to it; committed offsets are read after a read index, so a leader that was replaced tells no old ones. A new
+//!   coordinator knows every generation, member and offset that was answered; members get a fresh session.
+//! - **Never does**: look at records; assign partitions of classic groups (their leaders do).
+//! - **Limits**: see [`classic::Settings`]; [`METADATA_BYTES_MAX`] with a commit.
+//!
+//! ```text
+//! client ─▶ one file per API ─▶ Coordinators ─▶ a task per shard, while this broker leads it ─▶ classic (pure)
+//!                                                    │ changes                                      │ answers
+//!                                                    ▼                                              ▼
+//!                                      sequencer ─▶ Raft ─▶ apply (shard/group)                  client
+//! ```
+//!
+//! A heartbeat touches only the coordinator's memory. Offsets are read from applied state, past the coordinator.
+
+pub mod classic;
+mod coordinators;
+mod delete_groups;
+mod describe_groups;
+mod find_coordinator;
+mod heartbeat;
+mod join_group;
+mod leave_group;
+mod list_groups;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
+mod place;
+mod reign;
+mod sync_group;
+
+#[cfg(test)]
+mod served_test;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use coordinators::Coordinators;
+pub use delete_groups::delete_groups;
+pub use describe_groups::describe_groups;
+pub use find_coordinator::find_coordinator;
+pub use heartbeat::heartbeat;
+pub use join_group::join_group;
+pub use leave_group::leave_group;
+pub use list_groups::list_groups;
+pub use offset_commit::offset_commit;
+pub use offset_delete::offset_delete;
+pub use offset_fetch::offset_fetch;
+pub use sync_group::sync_group;
+
+use crate::admin::Admin;
+pub use crate::admin::Context;
+use crate::cluster::Cluster;
+use crate::config::Config;
+use crate::group::classic::{Ask, Reply};
+use crate::index::Shards;
+use crate::protocol::ErrorCode;
+
+/// What a client may commit along with an offset (Kafka: `offset.metadata.max.bytes`).
+pub const METADATA_BYTES_MAX: usize = 4096;
+/// Metadata of one group's members.
+const GROUP_METADATA_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Groups with members in one shard.
+const GROUPS_MAX: usize = 100_000;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub session_timeout_min: Duration,
+    pub session_timeout_max: Duration,
+    pub classic: classic::Settings,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Settings {
+        Settings {
+            session_timeout_min: config.group_min_session_timeout,
+            session_timeout_max: config.group_max_session_timeout,
+            classic: classic::Settings {
+                initial_rebalance_delay: config.group_initial_rebalance_delay,
+                members_max: config.group_max_size,
+                metadata_bytes_max: GROUP_METADATA_BYTES_MAX,
+                groups_max: GROUPS_MAX,
+                offsets_retention: config.offsets_retention,
+            },
+        }
+    }
+}
+
+/// The room's handle.
+pub struct Groups {
+    cluster: Cluster,
+    shards: Arc<Shards>,
+    admin: Arc<Admin>,
+    coordinators: Arc<Coordinators>,
+    settings: Settings,
+}
+
+impl Groups {
+    pub fn new(
+        cluster: Cluster,
+        shards: Arc<Shards>,
+        admin: Arc<Admin>,
+        coordinators: Arc<Coordinators>,
+        settings: Settings,
+    ) -> Self {
+        Groups { cluster, shards, admin, coordinators, settings }
+    }
+
+    /// Asks the group's coordinator, if it is this broker.
+    async fn ask(&self, group: &str, ask: Ask) -> Reply {
+        match self.place(group) {
+            Ok((shard, partition)) => self.coordinators.ask(shard, partition, group, ask).await,
+            Err(error) => Reply::Failed(error),
+        }
+    }
+
+    /// As [`Groups::ask`], for those that need a group by name.
+    async fn ask_named(&self, group: &str, ask: Ask) -> Reply {
+        if group.is_empty() { Reply::Failed(ErrorCode::InvalidGroupId) } else { self.ask(group, ask).await }
+    }
+}
+
+/// The error of a reply that brings nothing else.
+fn error_of(reply: Reply) -> ErrorCode {
+    match reply {
+        Reply::Failed(error) | Reply::JoinFailed { error, .. } => error,
+        Reply::Done | Reply::Joined(_) | Reply::Synced { .. } | Reply::Each(_) | Reply::Described(_) => ErrorCode::None,
+    }
+}

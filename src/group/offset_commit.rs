@@ -1,0 +1,90 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
+use kafka_protocol::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
+
+use crate::batch::Segments;
+use crate::cluster::Topic;
+use crate::group::classic::{Ask, Caller, Commit};
+use crate::group::{Groups, METADATA_BYTES_MAX, error_of};
+use crate::protocol::{self, ErrorCode, decode, encode};
+use crate::shard::group::Committed;
+use crate::types::Partition;
+
+/// Clients of this version know that a group may not exist.
+const GROUP_ID_NOT_FOUND_SINCE: i16 = 9;
+
+/// # Errors
+/// The body does not follow the protocol.
+pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
+    let request: OffsetCommitRequest = decode(version, body)?;
+    let view = groups.cluster.view();
+    let mut offsets = Vec::new();
+    // Whether each partition's offset is asked to be committed, or why not.
+    let mut checked: Vec<Result<(), ErrorCode>> = Vec::new();
+    for topic in &request.topics {
+        let found = view.topic_named(&topic.name);
+        for partition in &topic.partitions {
+            let one = check(found, partition);
+            checked.push(one.as_ref().map(drop).map_err(|error| *error));
+            offsets.extend(one);
+        }
+    }
+    // As in Kafka, a request that names no partition there is does not reach the group.
+    let known = |one: &Result<(), ErrorCode>| *one != Err(ErrorCode::UnknownTopicOrPartition);
+    let error = match checked.is_empty() || checked.iter().any(known) {
+        true => {
+            offsets.sort_by_key(|(partition, _)| *partition);
+            let caller = Caller {
+                member: request.member_id.to_string(),
+                instance: request.group_instance_id.map(|instance| instance.to_string()),
+                generation: request.generation_id_or_member_epoch,
+            };
+            let commit = Commit {
+                caller,
+                retention_ms: u64::try_from(request.retention_time_ms).ok(),
+                offsets,
+                knows_group_id_not_found: version >= GROUP_ID_NOT_FOUND_SINCE,
+            };
+            error_of(groups.ask(&request.group_id, Ask::Commit(commit)).await)
+        }
+        false => ErrorCode::None,
+    };
+    let mut checked = checked.into_iter();
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            let code = match checked.next().unwrap_or(Ok(())) {
+                Err(ErrorCode::OffsetMetadataTooLarge) if error != ErrorCode::None => error,
+                Err(own) => own,
+                Ok(()) => error,
+            };
+            let told = OffsetCommitResponsePartition::default().with_partition_index(partition.partition_index);
+            told.with_error_code(code.code())
+        });
+        let partitions = partitions.collect();
+        OffsetCommitResponseTopic::default().with_name(topic.name).with_partitions(partitions)
+    });
+    encode(version, &OffsetCommitResponse::default().with_topics(topics.collect()))
+}
+
+fn check(
+    topic: Option<&Arc<Topic>>,
+    asked: &OffsetCommitRequestPartition,
+) -> Result<(Partition, Committed), ErrorCode> {
+    let topic = topic.filter(|topic| (0..topic.live).contains(&asked.partition_index));
+    let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let metadata = asked.committed_metadata.as_deref().unwrap_or_default().to_owned();
+    // Java counts UTF-16 units.
+    if metadata.len() > METADATA_BYTES_MAX && metadata.encode_utf16().count() > METADATA_BYTES_MAX {
+        return Err(ErrorCode::OffsetMetadataTooLarge);
+    }
+    let committed = Committed {
+        offset: asked.committed_offset,
+        leader_epoch: asked.committed_leader_epoch,
+        metadata,
+        ..Committed::default()
+    };
+    Ok((Partition { topic: topic.id, index: asked.partition_index }, committed))
+}

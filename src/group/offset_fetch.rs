@@ -1,0 +1,116 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+};
+use kafka_protocol::messages::{OffsetFetchRequest, OffsetFetchResponse, TopicName};
+
+use crate::batch::Segments;
+use crate::group::Groups;
+use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
+use crate::shard::group::Committed;
+use crate::types::Partition;
+
+/// Since this version an error is said once.
+const ERROR_SINCE: i16 = 2;
+/// Since this version several groups are asked for at once.
+const BATCHED_SINCE: i16 = 8;
+
+/// Partitions by topic, in the order they were asked for; `None` for all that the group has.
+type Asked = Option<Vec<(TopicName, Vec<i32>)>>;
+type Found = Vec<(TopicName, Vec<(i32, Committed)>)>;
+
+/// Offsets of pending transactions would be unstable (`require_stable`); there are none.
+///
+/// # Errors
+/// The body does not follow the protocol.
+pub async fn offset_fetch(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
+    let request: OffsetFetchRequest = decode(version, body)?;
+    if version >= BATCHED_SINCE {
+        let mut answers = Vec::with_capacity(request.groups.len());
+        for group in request.groups {
+            let asked = group.topics.map(|all| all.into_iter().map(|t| (t.name, t.partition_indexes)).collect());
+            let answer = OffsetFetchResponseGroup::default();
+            let answer = match groups.offsets(&group.group_id, asked).await {
+                Ok(found) => answer.with_topics(found.into_iter().map(told).collect()),
+                Err(error) => answer.with_error_code(error.code()),
+            };
+            answers.push(answer.with_group_id(group.group_id));
+        }
+        return encode(version, &OffsetFetchResponse::default().with_groups(answers));
+    }
+    let asked: Asked = request.topics.map(|all| all.into_iter().map(|t| (t.name, t.partition_indexes)).collect());
+    let answer = OffsetFetchResponse::default();
+    let answer = match groups.offsets(&request.group_id, asked.clone()).await {
+        Ok(found) => answer.with_topics(found.into_iter().map(|topic| told_alone(topic, ErrorCode::None)).collect()),
+        Err(error) if version >= ERROR_SINCE => answer.with_error_code(error.code()),
+        Err(error) => {
+            let none =
+                |(name, indexes): (TopicName, Vec<i32>)| (name, indexes.into_iter().map(|i| (i, none())).collect());
+            let all = asked.unwrap_or_default().into_iter().map(|topic| told_alone(none(topic), error));
+            answer.with_topics(all.collect())
+        }
+    };
+    encode(version, &answer)
+}
+
+impl Groups {
+    async fn offsets(&self, group: &str, asked: Asked) -> Result<Found, ErrorCode> {
+        let (shard, partition) = self.read(group).await?;
+        let found = shard.replica().read(|state| {
+            let slot = state.partition(&partition)?.slot;
+            Some(state.groups().get(slot, group).cloned())
+        });
+        let group = found.ok_or(ErrorCode::NotCoordinator)?;
+        let view = self.cluster.view();
+        let offsets = group.as_ref().map(|group| &group.offsets);
+        let Some(asked) = asked else {
+            let mut all: BTreeMap<String, Vec<(i32, Committed)>> = BTreeMap::new();
+            for (partition, committed) in offsets.into_iter().flatten() {
+                // A topic that is being deleted has none any more.
+                let Some(topic) = view.topic(partition.topic).filter(|topic| !topic.deleting) else { continue };
+                all.entry(topic.name.clone()).or_default().push((partition.index, committed.clone()));
+            }
+            return Ok(all.into_iter().map(|(name, found)| (StrBytes::from_string(name).into(), found)).collect());
+        };
+        let found = asked.into_iter().map(|(name, indexes)| {
+            let topic = view.topic_named(&name).map(|topic| topic.id);
+            let of = |index: i32| {
+                let committed = topic.and_then(|topic| offsets?.get(&Partition { topic, index }));
+                (index, committed.cloned().unwrap_or_else(none))
+            };
+            (name, indexes.into_iter().map(of).collect())
+        });
+        Ok(found.collect())
+    }
+}
+
+/// What a partition has that nobody committed an offset of.
+fn none() -> Committed {
+    Committed { offset: -1, leader_epoch: -1, ..Committed::default() }
+}
+
+fn told((name, found): (TopicName, Vec<(i32, Committed)>)) -> OffsetFetchResponseTopics {
+    let partitions = found.into_iter().map(|(index, committed)| {
+        OffsetFetchResponsePartitions::default()
+            .with_partition_index(index)
+            .with_committed_offset(committed.offset)
+            .with_committed_leader_epoch(committed.leader_epoch)
+            .with_metadata(Some(StrBytes::from_string(committed.metadata)))
+    });
+    OffsetFetchResponseTopics::default().with_name(name).with_partitions(partitions.collect())
+}
+
+fn told_alone((name, found): (TopicName, Vec<(i32, Committed)>), error: ErrorCode) -> OffsetFetchResponseTopic {
+    let partitions = found.into_iter().map(|(index, committed)| {
+        OffsetFetchResponsePartition::default()
+            .with_partition_index(index)
+            .with_committed_offset(committed.offset)
+            .with_committed_leader_epoch(committed.leader_epoch)
+            .with_metadata(Some(StrBytes::from_string(committed.metadata)))
+            .with_error_code(error.code())
+    });
+    OffsetFetchResponseTopic::default().with_name(name).with_partitions(partitions.collect())
+}

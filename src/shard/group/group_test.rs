@@ -1,0 +1,185 @@
+use std::sync::Arc;
+
+use crate::shard::group::{Change, Classic, Committed, GroupEntry, Member};
+use crate::shard::{Create, Entry, Outcome, State};
+use crate::types::{Partition, TopicId};
+
+const OFFSETS: TopicId = TopicId::ZERO;
+const TERM: u64 = 3;
+
+fn topic(n: u8) -> TopicId {
+    TopicId::from_bytes([n; 16])
+}
+
+fn at(topic: TopicId, index: i32) -> Partition {
+    Partition { topic, index }
+}
+
+/// A shard with one partition of `__consumer_offsets`, which has slot 0.
+fn shard() -> State {
+    let mut state = State::default();
+    let create = Create {
+        topic: OFFSETS,
+        partitions: vec![7],
+        epoch_base: 0,
+        producer_id_next: 0,
+        append_time: false,
+        fences: Vec::new(),
+    };
+    state.apply(TERM, &Entry::Create(create).encode()).unwrap();
+    state
+}
+
+fn entry(term: u64, clock_ms: u64, change: Change) -> Entry {
+    Entry::Group(GroupEntry { slot: 0, term, clock_ms, group: "g".into(), change })
+}
+
+fn commit(partition: Partition, offset: i64) -> Change {
+    let committed = Committed { offset, leader_epoch: 4, metadata: "m".into(), ..Committed::default() };
+    Change::Commit { retention_ms: None, offsets: vec![(partition, committed)] }
+}
+
+fn saved(members: usize) -> Change {
+    let members = (0..members).map(|n| Member {
+        id: format!("m{n}"),
+        instance: (n == 0).then(|| "static".into()),
+        client_id: "c".into(),
+        client_host: "/127.0.0.1".into(),
+        rebalance_timeout_ms: 60_000,
+        session_timeout_ms: 45_000,
+        metadata: vec![0, 1, 2],
+        assignment: vec![n as u8; 20],
+    });
+    Change::Save(Classic {
+        generation: 5,
+        protocol_type: "consumer".into(),
+        protocol_name: Some("range".into()),
+        leader: Some("m0".into()),
+        members: members.collect(),
+        since_ms: 0,
+    })
+}
+
+fn apply(state: &mut State, entry: Entry) -> Option<Outcome> {
+    state.apply(TERM, &entry.encode()).unwrap().outcome
+}
+
+fn committed(state: &State, partition: Partition) -> Option<(i64, u64)> {
+    let group = state.groups().get(0, "g")?;
+    group.offsets.get(&partition).map(|c| (c.offset, c.at_ms))
+}
+
+#[test]
+fn entries_read_back_as_written() {
+    let many = (0..3).map(|i| (at(topic(1 + i % 2), i.into()), Committed { offset: -1, ..Committed::default() }));
+    let changes = [
+        commit(at(topic(1), 0), 1 << 40),
+        Change::Commit { retention_ms: Some(0), offsets: many.collect() },
+        saved(2),
+        saved(0),
+        Change::Delete,
+        Change::DeleteOffsets { partitions: vec![at(topic(1), 0), at(topic(1), 9), at(topic(2), 1)], until_ms: 77 },
+        Change::DeleteIfUnused,
+    ];
+    for change in changes {
+        let entry = entry(9, 12, change);
+        let bytes = entry.encode();
+        assert_eq!(Entry::decode(&bytes), Ok(entry));
+        for cut in 0..bytes.len() {
+            assert!(Entry::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+    let clock = Entry::GroupClock { term: 1, clock_ms: 5 };
+    assert_eq!(Entry::decode(&clock.encode()), Ok(clock));
+}
+
+#[test]
+fn a_commit_costs_less_than_fifty_bytes() {
+    assert!(entry(1, 1 << 32, commit(at(topic(1), 3), 1 << 30)).encode().len() < 50);
+}
+
+#[test]
+fn an_entry_of_another_term_or_slot_is_refused_as_a_result() {
+    let mut state = shard();
+    let before = state.clone();
+    for term in [TERM - 1, TERM + 1] {
+        assert_eq!(apply(&mut state, entry(term, 50, commit(at(topic(1), 0), 10))), Some(Outcome::Fenced));
+        assert_eq!(apply(&mut state, Entry::GroupClock { term, clock_ms: 50 }), Some(Outcome::Fenced));
+    }
+    let Entry::Group(elsewhere) = entry(TERM, 0, commit(at(topic(1), 0), 10)) else { unreachable!() };
+    assert_eq!(apply(&mut state, Entry::Group(GroupEntry { slot: 1, ..elsewhere })), Some(Outcome::Fenced));
+    assert_eq!(state, before);
+    assert_eq!(apply(&mut state, entry(TERM, 50, commit(at(topic(1), 0), 10))), None);
+    assert_eq!(committed(&state, at(topic(1), 0)), Some((10, 50)));
+}
+
+#[test]
+fn the_clock_never_steps_back() {
+    let mut state = shard();
+    apply(&mut state, Entry::GroupClock { term: TERM, clock_ms: 100 });
+    apply(&mut state, entry(TERM, 40, commit(at(topic(1), 0), 10)));
+    assert_eq!(committed(&state, at(topic(1), 0)), Some((10, 100)));
+}
+
+#[test]
+fn members_and_offsets_are_kept_apart() {
+    let mut state = shard();
+    apply(&mut state, entry(TERM, 1, commit(at(topic(1), 0), 10)));
+    apply(&mut state, entry(TERM, 2, saved(2)));
+    let group = state.groups().get(0, "g").cloned().unwrap();
+    assert!(group.has_members());
+    assert_eq!((group.classic().unwrap().generation, group.classic().unwrap().since_ms), (5, 2));
+    apply(&mut state, entry(TERM, 3, commit(at(topic(1), 0), 11)));
+    apply(&mut state, entry(TERM, 4, Change::DeleteIfUnused));
+    assert_eq!(committed(&state, at(topic(1), 0)), Some((11, 3)));
+    assert_eq!(state.groups().get(0, "g").unwrap().kind, group.kind);
+    apply(&mut state, entry(TERM, 5, Change::Delete));
+    assert_eq!(state.groups().all().count(), 0);
+}
+
+#[test]
+fn an_offset_committed_since_it_was_found_too_old_stays() {
+    let mut state = shard();
+    let (old, renewed) = (at(topic(1), 0), at(topic(1), 1));
+    apply(&mut state, entry(TERM, 10, commit(old, 1)));
+    apply(&mut state, entry(TERM, 10, commit(renewed, 1)));
+    apply(&mut state, entry(TERM, 20, commit(renewed, 2)));
+    apply(&mut state, entry(TERM, 30, Change::DeleteOffsets { partitions: vec![old, renewed], until_ms: 10 }));
+    assert_eq!((committed(&state, old), committed(&state, renewed)), (None, Some((2, 20))));
+    apply(&mut state, entry(TERM, 30, Change::DeleteIfUnused));
+    assert!(state.groups().get(0, "g").is_some());
+    apply(&mut state, entry(TERM, 30, Change::DeleteOffsets { partitions: vec![renewed], until_ms: u64::MAX }));
+    apply(&mut state, entry(TERM, 30, Change::DeleteIfUnused));
+    assert!(state.groups().get(0, "g").is_none());
+}
+
+#[test]
+fn a_deleted_topic_takes_its_commits_along_and_the_offsets_topic_its_groups() {
+    let mut state = shard();
+    apply(&mut state, entry(TERM, 1, commit(at(topic(1), 0), 1)));
+    apply(&mut state, entry(TERM, 1, commit(at(topic(2), 0), 2)));
+    apply(&mut state, Entry::Delete { topic: topic(1) });
+    assert_eq!(committed(&state, at(topic(1), 0)), None);
+    assert_eq!(committed(&state, at(topic(2), 0)), Some((2, 1)));
+    apply(&mut state, Entry::Delete { topic: OFFSETS });
+    assert_eq!(state.groups().all().count(), 0);
+}
+
+#[test]
+fn groups_survive_a_snapshot() {
+    let mut state = shard();
+    apply(&mut state, entry(TERM, 1, commit(at(topic(1), 0), 1)));
+    apply(&mut state, entry(TERM, 2, saved(3)));
+    let restored = State::from_snapshot(&state.to_snapshot()).unwrap();
+    assert_eq!(restored, state);
+    assert_eq!(restored.digest(), state.digest());
+}
+
+#[test]
+fn readers_of_a_group_do_not_see_it_change() {
+    let mut state = shard();
+    apply(&mut state, entry(TERM, 1, commit(at(topic(1), 0), 1)));
+    let seen: Arc<_> = state.groups().get(0, "g").cloned().unwrap();
+    apply(&mut state, entry(TERM, 1, commit(at(topic(1), 0), 2)));
+    assert_eq!(seen.offsets[&at(topic(1), 0)].offset, 1);
+}

@@ -1,0 +1,20 @@
+//! Consumer groups as a shard keeps them: what was decided about members, and committed offsets.
+//!
+//! - **In**: [`GroupEntry`], decided by the coordinator (the shard's leader) and fenced by its term.
+//! - **Out**: [`Groups`], the same on every replica; a new coordinator starts from it.
+//! - **Promises**: an entry of another term changes nothing; a topic's deletion takes its committed offsets along;
+//!   nothing is forgotten by a clock of this machine, only by entries.
+//! - **Never knows**: sessions, timers, who waits for whom: that is the coordinator's memory (`src/group`).
+//!
+//! A group lives in the slot of its partition of `__consumer_offsets`; that partition has no records, only groups. Each
+//! kind of group has a variant of [`Kind`] and entries of its own; all kinds share the committed offsets.
+
+mod entry;
+mod state;
+
+#[cfg(test)]
+mod group_test;
+
+pub(super) use entry::{COMMIT, DELETE_IF_UNUSED};
+pub use entry::{Change, GroupEntry};
+pub use state::{Classic, Committed, Group, Groups, Kind, Member};

@@ -1,0 +1,166 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::shard::Slot;
+use crate::shard::group::{Change, GroupEntry};
+use crate::types::{LeaderEpoch, Offset, Partition, TopicId, arc_map};
+
+/// All groups of a shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups {
+    /// Milliseconds that coordinators of this shard have counted, by monotonic clocks, from its first entry on. It
+    /// stands still between two coordinators, so ages are never longer than they are.
+    clock_ms: u64,
+    #[serde(with = "arc_map")]
+    slots: BTreeMap<Slot, Arc<SlotGroups>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct SlotGroups {
+    #[serde(with = "arc_map")]
+    by_id: BTreeMap<String, Arc<Group>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    pub kind: Kind,
+    pub offsets: BTreeMap<Partition, Committed>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// Offsets only: its consumers assign partitions by hand.
+    #[default]
+    #[serde(rename = "s")]
+    Simple,
+    #[serde(rename = "c")]
+    Classic(Box<Classic>),
+}
+
+/// A classic group as of its last completed sync, or since its last member left.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Classic {
+    pub generation: i32,
+    pub protocol_type: String,
+    /// None without members, as is `leader`.
+    pub protocol_name: Option<String>,
+    pub leader: Option<String>,
+    pub members: Vec<Member>,
+    /// On the shard's clock; counts for groups without members.
+    pub since_ms: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    pub id: String,
+    /// Static membership (KIP-345).
+    pub instance: Option<String>,
+    pub client_id: String,
+    pub client_host: String,
+    pub rebalance_timeout_ms: i32,
+    pub session_timeout_ms: i32,
+    /// For the protocol that was chosen.
+    #[serde(with = "serde_bytes")]
+    pub metadata: Vec<u8>,
+    #[serde(with = "serde_bytes")]
+    pub assignment: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Committed {
+    pub offset: Offset,
+    /// -1 when the client did not say.
+    pub leader_epoch: LeaderEpoch,
+    pub metadata: String,
+    /// When, on the shard's clock.
+    pub at_ms: u64,
+    /// Asked for by the client (OffsetCommit up to version 4); otherwise the broker's setting counts.
+    pub retention_ms: Option<u64>,
+}
+
+impl Group {
+    pub fn classic(&self) -> Option<&Classic> {
+        match &self.kind {
+            Kind::Simple => None,
+            Kind::Classic(classic) => Some(classic),
+        }
+    }
+
+    pub fn has_members(&self) -> bool {
+        self.classic().is_some_and(|classic| !classic.members.is_empty())
+    }
+}
+
+impl Groups {
+    pub fn clock_ms(&self) -> u64 {
+        self.clock_ms
+    }
+
+    pub fn get(&self, slot: Slot, id: &str) -> Option<&Arc<Group>> {
+        self.slots.get(&slot)?.by_id.get(id)
+    }
+
+    pub fn in_slot(&self, slot: Slot) -> impl Iterator<Item = (&String, &Arc<Group>)> {
+        self.slots.get(&slot).into_iter().flat_map(|groups| &groups.by_id)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (Slot, &String, &Arc<Group>)> {
+        self.slots.iter().flat_map(|(slot, groups)| groups.by_id.iter().map(|(id, group)| (*slot, id, group)))
+    }
+
+    pub(in crate::shard) fn advance(&mut self, clock_ms: u64) {
+        self.clock_ms = self.clock_ms.max(clock_ms);
+    }
+
+    pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) {
+        self.advance(entry.clock_ms);
+        let now_ms = self.clock_ms;
+        let groups = Arc::make_mut(self.slots.entry(entry.slot).or_default());
+        match entry.change {
+            Change::Commit { retention_ms, offsets } => {
+                let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
+                for (partition, committed) in offsets {
+                    group.offsets.insert(partition, Committed { at_ms: now_ms, retention_ms, ..committed });
+                }
+            }
+            Change::Save(classic) => {
+                let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
+                group.kind = Kind::Classic(Box::new(Classic { since_ms: now_ms, ..classic }));
+            }
+            Change::Delete => drop(groups.by_id.remove(&entry.group)),
+            Change::DeleteOffsets { partitions, until_ms } => {
+                if let Some(group) = groups.by_id.get_mut(&entry.group) {
+                    let group = Arc::make_mut(group);
+                    // What was committed since it was looked at stays.
+                    let old = |partition: &Partition| group.offsets.get(partition).is_some_and(|c| c.at_ms <= until_ms);
+                    let gone: Vec<Partition> = partitions.into_iter().filter(old).collect();
+                    gone.iter().for_each(|partition| drop(group.offsets.remove(partition)));
+                }
+            }
+            Change::DeleteIfUnused => {
+                if groups.by_id.get(&entry.group).is_some_and(|g| g.offsets.is_empty() && !g.has_members()) {
+                    groups.by_id.remove(&entry.group);
+                }
+            }
+        }
+        if groups.by_id.is_empty() {
+            self.slots.remove(&entry.slot);
+        }
+    }
+
+    /// The topic is deleted: nobody asks for its offsets any more.
+    pub(in crate::shard) fn forget_topic(&mut self, topic: TopicId) {
+        let of_topic = |group: &Arc<Group>| group.offsets.keys().any(|partition| partition.topic == topic);
+        for groups in self.slots.values_mut().filter(|groups| groups.by_id.values().any(of_topic)) {
+            for group in Arc::make_mut(groups).by_id.values_mut().filter(|group| of_topic(group)) {
+                Arc::make_mut(group).offsets.retain(|partition, _| partition.topic != topic);
+            }
+        }
+    }
+
+    pub(in crate::shard) fn forget_slot(&mut self, slot: Slot) {
+        self.slots.remove(&slot);
+    }
+}
