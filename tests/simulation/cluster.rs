@@ -158,7 +158,7 @@ impl Run {
             internal_advertise: Some(at(host(broker), INTERNAL_PORT)),
             seeds: Some((1..=BROKERS).map(|seed| at(host(seed), INTERNAL_PORT)).collect()),
             data_dir: Some(self.data_dir(broker)),
-            store: Some("file:///simulated".parse().expect("a URL")),
+            store: Some(vec!["file:///simulated".parse().expect("a URL")]),
             ..Settings::default()
         };
         Config::load_from(ServeArgs { config: None, settings }, []).expect("a configuration that makes sense")

@@ -180,7 +180,8 @@ impl Simulation {
     fn report(&self, began: Instant, seed: u64) -> ExitCode {
         let (simulated, wall) = (self.now.as_secs_f64(), began.elapsed().as_secs_f64());
         let usage = getrusage(UsageWho::RUSAGE_SELF).expect("it is there");
-        let cpu = Duration::from(usage.user_time()).as_secs_f64() + Duration::from(usage.system_time()).as_secs_f64();
+        let cpu: f64 =
+            [usage.user_time(), usage.system_time()].iter().map(|t| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6).sum();
         let ledger = &self.run.ledger;
         let outcome = if self.failed() { "FAILED" } else { "ok" };
         println!(
