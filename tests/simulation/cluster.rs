@@ -39,7 +39,7 @@ pub fn client_host(zone: i32) -> String {
 /// What is broken on purpose, to see that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// The store forgets one in a hundred objects that it has acknowledged.
+    /// The store forgets one in twenty objects that it has acknowledged.
     Store,
     /// Producers repeat without a sequence.
     Producer,

@@ -175,7 +175,7 @@ impl Store for Bucket {
                 self.objects.put_if_absent(key, bytes).await?;
                 Err(Error::AlreadyExists { key: key.clone() })
             }
-            _ if self.forgets && self.locked(|state| state.rng.random_bool(0.01)) => Ok(()),
+            _ if self.forgets && self.locked(|state| state.rng.random_bool(0.05)) => Ok(()),
             _ => self.objects.put_if_absent(key, bytes).await,
         }
     }
