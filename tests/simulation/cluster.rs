@@ -121,6 +121,23 @@ impl Run {
         brokers.len() == BROKERS as usize && brokers.values().all(whole)
     }
 
+    /// What each broker that runs knows: its node, who is alive, and of every shard its voters, its leadership and how far
+    /// it has applied.
+    pub fn outline(&self) -> Vec<String> {
+        let of = |(broker, handles): (&i32, &Handles)| {
+            let root = handles.cluster.root();
+            let mut groups = vec![(0, root.voters(), *root.leadership().borrow(), root.applied().borrow().index)];
+            for shard in handles.shards.all() {
+                let group = &shard.group;
+                groups.push((shard.id, group.voters(), *group.leadership().borrow(), group.applied().borrow().index));
+            }
+            let view = handles.cluster.view();
+            let alive: Vec<i32> = view.brokers().filter(|broker| broker.alive).map(|broker| broker.id).collect();
+            format!("broker {broker}: node {}, {alive:?} alive, {groups:?}", handles.cluster.node_id())
+        };
+        self.brokers.borrow().iter().map(of).collect()
+    }
+
     pub async fn topic_exists(&self) {
         while !self.topic.get() {
             sleep(Duration::from_millis(50)).await;

@@ -171,7 +171,7 @@ impl Simulation {
         let end = self.now + WHOLE_WITHIN;
         while !reached(&self.run) && !self.failed() {
             if self.now >= end {
-                self.run.ledger.violation(format!("not reached after the faults: {what}"));
+                self.run.ledger.violation(format!("not reached after the faults: {what}: {:?}", self.run.outline()));
             }
             self.step(false);
         }
