@@ -13,6 +13,8 @@ step() { printf '\n=== %s (after %d s)\n' "$*" "$SECONDS"; }
 
 step "cargo test"
 (cd "$CLUSTER_ROOT" && cargo test --workspace) || fail "cargo test"
+step "simulated clusters"
+SECONDS_OF_FAULTS=20 "$CLUSTER_ROOT/tests/simulate.sh" 2 10 || fail "a simulated cluster"
 step "tests of the stock client's own parts"
 (cd "$RDKAFKA_CASES_DIR" && CARGO_TARGET_DIR=$RDKAFKA_CASES_TARGET cargo test --quiet --locked) || fail "rdkafka-cases' own tests"
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::log::disk_memory::MemoryDisk;
 
 /// What a sync of the log takes.
-pub(crate) const SYNC_TIME: Duration = Duration::from_millis(1);
+pub(crate) const SYNC_TIME: Duration = Duration::from_millis(4);
 
 static DISKS: Mutex<BTreeMap<PathBuf, MemoryDisk>> = Mutex::new(BTreeMap::new());
 

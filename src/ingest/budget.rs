@@ -27,10 +27,14 @@ impl Budget {
         there
     }
 
-    /// How long until there is a token.
+    /// How long until there is a token; zero only if [`Budget::take`] gives one now. What is missing of a token may be
+    /// less than a duration can say.
     pub fn wait(&mut self, now: Instant) -> Duration {
         self.refill(now);
-        Duration::from_secs_f64(((1.0 - self.tokens) / self.per_second).max(0.0))
+        if self.tokens >= 1.0 {
+            return Duration::ZERO;
+        }
+        Duration::from_secs_f64((1.0 - self.tokens) / self.per_second).max(Duration::from_nanos(1))
     }
 
     fn refill(&mut self, now: Instant) {
@@ -43,6 +47,19 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found by the simulation, where the clock stands still meanwhile: ingest slept for nothing, for ever.
+    #[test]
+    fn never_says_to_wait_for_nothing_without_a_token() {
+        let start = Instant::now();
+        for per_second in [0.3, 3.0, 7.0, 10.0] {
+            let mut budget = Budget::new(per_second, 1.0, start);
+            for step in 1..20_000 {
+                let now = start + Duration::from_millis(step);
+                assert!(budget.take(now) || !budget.wait(now).is_zero(), "{budget:?}");
+            }
+        }
+    }
 
     #[test]
     fn gives_the_burst_then_the_rate() {

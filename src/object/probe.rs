@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -6,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use super::marker::AWAY_TIME;
-use super::retry::repeat;
+use super::retry::{repeat, within};
 use super::{Error, Key, Prefix, Start, Store, parts, paths};
 use crate::types::ByteRange;
 
@@ -14,6 +16,9 @@ use crate::types::ByteRange;
 const RACERS: u32 = 8;
 
 const ATTEMPTS_MAX: u32 = 8;
+
+/// A racer that is not answered by then counts as one whose answer was lost.
+const RACE_TIME: Duration = Duration::from_secs(5);
 
 /// Checks at start-up that the store keeps the contract this broker rests on; leaves nothing behind. Buckets of zones
 /// are checked one by one; a minority of them may be away.
@@ -63,7 +68,7 @@ async fn probe_part(store: &dyn Store, deadline: Instant) -> Result<(), Error> {
 
 async fn check(store: &dyn Store, directory: &Key, keys: &[Key], deadline: Instant) -> Result<(), Error> {
     let refused = |what: &str| Err(Error::refused("probe", what));
-    let winner = race(store, &keys[0]).await?;
+    let winner = race(store, &keys[0], deadline).await?;
     match put_again(store, &keys[0], deadline).await {
         Err(Error::AlreadyExists { .. }) => {}
         Ok(()) => return refused("the store overwrites an object although it was told not to (If-None-Match: *)"),
@@ -90,9 +95,11 @@ async fn check(store: &dyn Store, directory: &Key, keys: &[Key], deadline: Insta
 }
 
 /// Lets writers of different bytes race. Gives the bytes of the one that won, or `None` when replies were lost.
-async fn race(store: &dyn Store, key: &Key) -> Result<Option<Bytes>, Error> {
+async fn race(store: &dyn Store, key: &Key, deadline: Instant) -> Result<Option<Bytes>, Error> {
     let written = |racer| Bytes::from(format!("probe of racer {racer}"));
-    let racers = join_all((0..RACERS).map(|racer| store.put_if_absent(key, written(racer)))).await;
+    let deadline = deadline.min(Instant::now() + RACE_TIME);
+    let racers = (0..RACERS).map(|racer| within("probe", deadline, store.put_if_absent(key, written(racer))));
+    let racers = join_all(racers).await;
     let won: Vec<u32> = (0..RACERS).filter(|racer| racers[*racer as usize].is_ok()).collect();
     if won.len() > 1 {
         let reason = format!("{} of {RACERS} writers created one key (If-None-Match: * is not atomic)", won.len());

@@ -110,6 +110,16 @@ async fn trouble_that_passes_is_not_a_broken_promise() {
     assert_eq!(store.list(&Prefix::all(), Start::Beginning).await.unwrap().objects, []);
 }
 
+/// Found by the simulation: a broker that started while one PUT hung was not heard of again.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_hangs_costs_seconds_and_not_the_start() {
+    let store = Faulty::new(Arc::new(Memory::new()), 7);
+    store.next_put(Fault::Hang);
+    let began = Instant::now();
+    probe(&store, deadline()).await.unwrap();
+    assert!(began.elapsed() <= RACE_TIME + Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
 /// What a task of its own does at start must be able to move between threads.
 #[tokio::test]
 async fn start_up_can_be_spawned() {

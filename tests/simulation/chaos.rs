@@ -12,22 +12,28 @@ use turmoil::Sim;
 use crate::cluster::{BROKERS, Run, client_host, host};
 use crate::store::Fault;
 
-/// The kinds that concern processes and the network; those of the store are its own.
-pub const KINDS: [&str; 13] = [
-    "broker crashes",
-    "broker crashes unheard",
-    "crash tears unsynced bytes",
-    "broker restarts in order",
-    "broker ends by itself",
-    "directory emptied",
-    "pair of brokers cut",
-    "pair cut one way",
-    "broker cut from its peers",
-    "broker cut from clients",
-    "messages held and released",
-    "latency jitters",
-    "messages lost",
+/// What the driver begins, by weight: processes and the network. The faults of the store are its own.
+const BEGUN: [(&str, u32); 11] = [
+    ("broker crashes", 4),
+    ("broker crashes unheard", 4),
+    ("broker restarts in order", 3),
+    ("directory emptied", 3),
+    ("pair of brokers cut", 2),
+    ("pair cut one way", 2),
+    ("broker cut from its peers", 2),
+    ("broker cut from clients", 2),
+    ("messages held and released", 2),
+    ("latency jitters", 2),
+    ("messages lost", 2),
 ];
+
+/// What follows from others.
+const FOLLOWING: [&str; 2] = ["crash tears unsynced bytes", "broker ends by itself"];
+
+/// Every kind, for the report.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    BEGUN.iter().map(|(kind, _)| *kind).chain(FOLLOWING)
+}
 
 const LATENCY_MAX: Duration = Duration::from_millis(4);
 /// Of the calls to the store, while one of its faults is on.
@@ -88,7 +94,7 @@ impl Chaos {
         due.into_iter().for_each(|(_, end)| self.end(sim, end));
         if more && now >= self.next {
             self.begin(sim, now);
-            let pause_ms = self.rng.random_range(100..4_000);
+            let pause_ms = self.rng.random_range(50..1_800);
             self.next = now + Duration::from_millis(pause_ms);
         }
     }
@@ -121,15 +127,14 @@ impl Chaos {
 
     fn begin(&mut self, sim: &mut Sim<'_>, now: Duration) {
         let until = |rng: &mut StdRng, ms_max| now + Duration::from_millis(rng.random_range(100..ms_max));
-        let store = self.rng.random_bool(0.3);
-        if store {
+        if self.rng.random_bool(0.35) {
             let fault = *Fault::ALL.choose(&mut self.rng).expect("there are some");
             tracing::warn!(fault = fault.name(), "begins");
             self.run.bucket.set_rate(fault, STORE_FAULT_RATE);
             let end = until(&mut self.rng, 8_000);
             return self.ends.push((end, End::Store(fault)));
         }
-        let kind = *KINDS.choose(&mut self.rng).expect("there are some");
+        let kind = BEGUN.choose_weighted(&mut self.rng, |(_, weight)| *weight).expect("there are some").0;
         let broker = self.rng.random_range(1..=BROKERS);
         let other = (broker + self.rng.random_range(0..BROKERS - 1)) % BROKERS + 1;
         let (a, b) = (host(broker), host(other));
@@ -171,13 +176,11 @@ impl Chaos {
                 let end = until(&mut self.rng, 8_000);
                 self.ends.push((end, End::Calm(a, b)));
             }
-            "messages lost" => {
+            _ => {
                 sim.set_link_fail_rate(&*a, &*b, 0.01);
                 let end = until(&mut self.rng, 8_000);
                 self.ends.push((end, End::Calm(a, b)));
             }
-            // Consequences of others.
-            _ => return,
         }
         tracing::warn!(kind, broker, other, "begins");
         *self.counts.entry(kind).or_default() += 1;

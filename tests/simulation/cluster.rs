@@ -36,8 +36,28 @@ pub fn client_host(zone: i32) -> String {
     format!("clients{zone}")
 }
 
+/// What is broken on purpose, to see that it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// The store forgets one in twenty objects that it has acknowledged.
+    Store,
+    /// Producers repeat without a sequence.
+    Producer,
+}
+
+impl Mutant {
+    pub fn named(name: &str) -> Option<Mutant> {
+        match name {
+            "store" => Some(Mutant::Store),
+            "producer" => Some(Mutant::Producer),
+            _ => None,
+        }
+    }
+}
+
 /// What everybody in the simulation shares.
 pub struct Run {
+    pub mutant: Option<Mutant>,
     pub bucket: Arc<Bucket>,
     pub ledger: Ledger,
     /// Producers make new records.
@@ -48,7 +68,6 @@ pub struct Run {
     pub writers: Cell<i32>,
     pub scanners: Cell<i32>,
     topic: Cell<bool>,
-    dir: PathBuf,
     pub brokers: RefCell<BTreeMap<i32, Handles>>,
     /// Processes that have ended, in order or not, and wait for their supervisor.
     pub ended: RefCell<Vec<(i32, bool)>>,
@@ -62,16 +81,16 @@ pub struct Handles {
 }
 
 impl Run {
-    pub fn new(seed: u64, dir: PathBuf) -> Rc<Run> {
+    pub fn new(seed: u64, mutant: Option<Mutant>) -> Rc<Run> {
         Rc::new(Run {
-            bucket: Bucket::new(seed),
+            bucket: Bucket::new(seed, mutant == Some(Mutant::Store)),
+            mutant,
             ledger: Ledger::default(),
             writing: Cell::new(true),
             scanning: Cell::new(false),
             writers: Cell::new(BROKERS),
             scanners: Cell::new(BROKERS),
             topic: Cell::new(false),
-            dir,
             brokers: RefCell::default(),
             ended: RefCell::default(),
             orders: (1..=BROKERS).map(|broker| (broker, Rc::default())).collect(),
@@ -79,7 +98,7 @@ impl Run {
     }
 
     pub fn data_dir(&self, broker: i32) -> PathBuf {
-        self.dir.join(host(broker))
+        PathBuf::from(host(broker))
     }
 
     /// Asks the process to end in an orderly way.
@@ -100,6 +119,23 @@ impl Run {
                 && shards.iter().all(|shard| shard.group.voters() == nodes)
         };
         brokers.len() == BROKERS as usize && brokers.values().all(whole)
+    }
+
+    /// What each broker that runs knows: its node, who is alive, and of every shard its voters, its leadership and how far
+    /// it has applied.
+    pub fn outline(&self) -> Vec<String> {
+        let of = |(broker, handles): (&i32, &Handles)| {
+            let root = handles.cluster.root();
+            let mut groups = vec![(0, root.voters(), *root.leadership().borrow(), root.applied().borrow().index)];
+            for shard in handles.shards.all() {
+                let group = &shard.group;
+                groups.push((shard.id, group.voters(), *group.leadership().borrow(), group.applied().borrow().index));
+            }
+            let view = handles.cluster.view();
+            let alive: Vec<i32> = view.brokers().filter(|broker| broker.alive).map(|broker| broker.id).collect();
+            format!("broker {broker}: node {}, {alive:?} alive, {groups:?}", handles.cluster.node_id())
+        };
+        self.brokers.borrow().iter().map(of).collect()
     }
 
     pub async fn topic_exists(&self) {
@@ -139,7 +175,7 @@ impl Run {
             internal_advertise: Some(at(host(broker), INTERNAL_PORT)),
             seeds: Some((1..=BROKERS).map(|seed| at(host(seed), INTERNAL_PORT)).collect()),
             data_dir: Some(self.data_dir(broker)),
-            store: Some("file:///simulated".parse().expect("a URL")),
+            store: Some(vec!["file:///simulated".parse().expect("a URL")]),
             ..Settings::default()
         };
         Config::load_from(ServeArgs { config: None, settings }, []).expect("a configuration that makes sense")

@@ -1,7 +1,10 @@
 //! A whole cluster in one thread and in simulated time: three real brokers, their clients, everything that can go
 //! wrong. One process runs one seed, since a process is what its randomness belongs to.
 //!
-//!     cargo test --features simulation --test simulation -- SEED [--seconds N] [--trace FILE]
+//!     cargo test --features simulation --test simulation -- SEED [--seconds N] [--trace FILE] [--mutant KIND]
+//!
+//! `--mutant store` lets the store forget what it acknowledged, `--mutant producer` drops the sequences: a simulation that
+//! passes with either is blind.
 //!
 //! The same seed gives the same trace, byte by byte. `tests/simulate.sh` runs many.
 
@@ -22,10 +25,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::sys::resource::{UsageWho, getrusage};
 use turmoil::Sim;
 
 use crate::chaos::Chaos;
-use crate::cluster::{BROKERS, Run, client_host, host};
+use crate::cluster::{BROKERS, Mutant, Run, client_host, host};
 use crate::watch::Watch;
 
 /// Of writing, with faults.
@@ -41,14 +45,17 @@ struct Args {
     seed: u64,
     seconds: u64,
     trace: PathBuf,
+    mutant: Option<Mutant>,
 }
 
 fn args() -> Option<Args> {
-    let mut args = Args { seed: 1, seconds: SECONDS, trace: std::env::temp_dir().join("milepost-simulation.log") };
+    let trace = std::env::temp_dir().join("milepost-simulation.log");
+    let mut args = Args { seed: 1, seconds: SECONDS, trace, mutant: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seconds" => args.seconds = words.next()?.parse().ok()?,
+            "--mutant" => args.mutant = Some(Mutant::named(&words.next()?)?),
             "--trace" => args.trace = words.next()?.into(),
             seed => args.seed = seed.parse().ok()?,
         }
@@ -58,7 +65,7 @@ fn args() -> Option<Args> {
 
 fn main() -> ExitCode {
     let Some(args) = args() else {
-        eprintln!("usage: simulation [SEED] [--seconds N] [--trace FILE]");
+        eprintln!("usage: simulation [SEED] [--seconds N] [--trace FILE] [--mutant store|producer]");
         return ExitCode::from(2);
     };
     entropy::seed(args.seed);
@@ -73,7 +80,7 @@ fn main() -> ExitCode {
     let dir = tempfile::tempdir().expect("a directory");
     std::env::set_current_dir(dir.path()).expect("it is there");
     let began = Instant::now();
-    let simulation = Simulation::new(args.seed, PathBuf::new());
+    let simulation = Simulation::new(args.seed, args.mutant);
     let outcome = simulation.run(Duration::from_secs(args.seconds), began, args.seed);
     trace::finish().expect("the trace can be written");
     outcome
@@ -88,7 +95,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(seed: u64, dir: PathBuf) -> Simulation {
+    fn new(seed: u64, mutant: Option<Mutant>) -> Simulation {
         let mut sim = turmoil::Builder::new()
             .epoch(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000))
             .simulation_duration(Duration::from_secs(100_000))
@@ -98,7 +105,7 @@ impl Simulation {
             .tcp_capacity(65_536)
             .rng_seed(seed)
             .build();
-        let run = Run::new(seed, dir);
+        let run = Run::new(seed, mutant);
         for broker in 1..=BROKERS {
             let run = run.clone();
             sim.host(host(broker), move || {
@@ -164,7 +171,7 @@ impl Simulation {
         let end = self.now + WHOLE_WITHIN;
         while !reached(&self.run) && !self.failed() {
             if self.now >= end {
-                self.run.ledger.violation(format!("not reached after the faults: {what}"));
+                self.run.ledger.violation(format!("not reached after the faults: {what}: {:?}", self.run.outline()));
             }
             self.step(false);
         }
@@ -172,17 +179,19 @@ impl Simulation {
 
     fn report(&self, began: Instant, seed: u64) -> ExitCode {
         let (simulated, wall) = (self.now.as_secs_f64(), began.elapsed().as_secs_f64());
-        let per_minute = wall * 60.0 / simulated;
+        let usage = getrusage(UsageWho::RUSAGE_SELF).expect("it is there");
+        let cpu: f64 =
+            [usage.user_time(), usage.system_time()].iter().map(|t| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6).sum();
         let ledger = &self.run.ledger;
         let outcome = if self.failed() { "FAILED" } else { "ok" };
         println!(
-            "seed {seed} {outcome}: {simulated:.1} s simulated in {wall:.1} s ({per_minute:.2} s per minute), {} records \
+            "seed {seed} {outcome}: {simulated:.1} s simulated in {wall:.1} s ({cpu:.1} s of CPU), {} records \
              acknowledged, {} read, {} terms",
             ledger.acked_count(),
             ledger.reads.get(),
             self.watch.terms(),
         );
-        for kind in chaos::KINDS {
+        for kind in chaos::kinds() {
             println!("fault {} {kind}", self.chaos.counts().get(kind).unwrap_or(&0));
         }
         let counts = self.run.bucket.counts();

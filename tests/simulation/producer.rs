@@ -20,7 +20,7 @@ use milepost::types::Producer;
 use rand::Rng;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::cluster::{BROKERS, PARTITIONS, Run, TOPIC};
+use crate::cluster::{BROKERS, Mutant, PARTITIONS, Run, TOPIC};
 use crate::wire::{Connection, Lost};
 
 const IN_FLIGHT_MAX: usize = 5;
@@ -98,7 +98,7 @@ impl Writer {
             }
             if Instant::now() >= next_batch && self.run.writing.get() {
                 self.make_batch();
-                next_batch = Instant::now() + Duration::from_millis(rand::rng().random_range(5..80));
+                next_batch = Instant::now() + Duration::from_millis(rand::rng().random_range(10..200));
                 // Metadata names another broker; what is in flight stays so.
                 if rand::rng().random_bool(0.01) {
                     self.move_on();
@@ -142,7 +142,10 @@ impl Writer {
         let sequence = self.next_sequences[partition];
         self.next_sequences[partition] += count;
         let records: Vec<NewRecord> = values.iter().map(|value| NewRecord::value(value.as_bytes(), 1)).collect();
-        let spec = Spec { producer: self.producer, base_sequence: sequence, ..Spec::default() };
+        let spec = match self.run.mutant {
+            Some(Mutant::Producer) => Spec::default(),
+            _ => Spec { producer: self.producer, base_sequence: sequence, ..Spec::default() },
+        };
         let bytes = batch(&records, &spec);
         let state = State::Waiting { not_before: Instant::now() };
         self.queues[partition].push_back(Outgoing { sequence, values, bytes, state });

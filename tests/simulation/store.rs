@@ -75,6 +75,7 @@ enum Call {
 #[derive(Debug)]
 pub struct Bucket {
     objects: Memory,
+    forgets: bool,
     state: Mutex<State>,
 }
 
@@ -87,10 +88,10 @@ struct State {
 }
 
 impl Bucket {
-    pub fn new(seed: u64) -> Arc<Bucket> {
+    pub fn new(seed: u64, forgets: bool) -> Arc<Bucket> {
         let rng = StdRng::seed_from_u64(seed ^ 0x5704_e000);
         let state = State { rng, rates: BTreeMap::new(), counts: BTreeMap::new(), late: Vec::new() };
-        Arc::new(Bucket { objects: Memory::new(), state: Mutex::new(state) })
+        Arc::new(Bucket { objects: Memory::new(), forgets, state: Mutex::new(state) })
     }
 
     pub fn set_rate(&self, fault: Fault, rate: f64) {
@@ -174,6 +175,7 @@ impl Store for Bucket {
                 self.objects.put_if_absent(key, bytes).await?;
                 Err(Error::AlreadyExists { key: key.clone() })
             }
+            _ if self.forgets && self.locked(|state| state.rng.random_bool(0.05)) => Ok(()),
             _ => self.objects.put_if_absent(key, bytes).await,
         }
     }

@@ -42,7 +42,10 @@ impl MemoryDisk {
         }
         MemoryDisk(Arc::new(Mutex::new(DiskState { durable: files.clone(), files, ..DiskState::default() })))
     }
+}
 
+#[cfg(test)]
+impl MemoryDisk {
     pub(crate) fn fill_after(&self, bytes: usize) {
         self.0.lock().unwrap().room = Some(bytes);
     }
