@@ -174,6 +174,8 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
         host: "localhost".into(),
         port: 9092,
         internal: "localhost:9192".into(),
+        listeners: vec![],
+        life: 1,
     };
     let entries = [Entry::Append { append_time: 5, append: append() }, Entry::ExpireProducers { before: 1 }];
     fuzz.run("shard entry", &entries.map(|entry| entry.encode().to_vec()), OURS, as_is, |bytes| {

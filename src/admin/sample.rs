@@ -20,7 +20,7 @@ pub fn join(view: &mut RootState, broker: i32, zone: &str) -> NodeId {
     };
     let (host, internal) = (format!("host{broker}"), "h:1".into());
     let registration =
-        Registration { broker, node, zone: zone.into(), host, port: 9092, internal, listeners: Vec::new() };
+        Registration { broker, node, zone: zone.into(), host, port: 9092, internal, listeners: Vec::new(), life: 0 };
     let RootAnswer::Epoch(epoch) = view.apply(RootEntry::RegisterBroker(registration)) else {
         unreachable!("the node was issued above")
     };

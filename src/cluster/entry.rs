@@ -62,6 +62,10 @@ pub struct Registration {
     /// What clients of these zones connect to instead. Absent in entries of brokers that could have none.
     #[serde(default)]
     pub listeners: Vec<ZoneAddress>,
+    /// Counts the starts of the data directory: one start registers once, however often its request comes, and never
+    /// after the next. 0 in what comes before the first start.
+    #[serde(default)]
+    pub life: u64,
 }
 
 /// Where clients of one zone connect to a broker.

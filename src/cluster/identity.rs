@@ -22,6 +22,9 @@ pub struct Identity {
     pub founder: bool,
     /// Its Raft log exists: from now on an empty one has forgotten votes and entries, and must not be used.
     pub started: bool,
+    /// How often it was started.
+    #[serde(default)]
+    pub lives: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +66,13 @@ impl Identity {
         write().map_err(|source| IdentityError::Io { path: path.clone(), source })
     }
 
+    /// Marks it as started, once more. Nothing is registered under a life before it is on disk.
+    ///
     /// # Errors
     /// As for [`Identity::store`].
-    pub fn mark_started(&mut self, data_dir: &Path) -> Result<(), IdentityError> {
-        if self.started {
-            return Ok(());
-        }
+    pub fn begin_life(&mut self, data_dir: &Path) -> Result<(), IdentityError> {
         self.started = true;
+        self.lives += 1;
         self.store(data_dir)
     }
 
@@ -99,10 +102,12 @@ mod tests {
             node_id: 3,
             founder: false,
             started: false,
+            lives: 0,
         };
         identity.store(dir.path()).unwrap();
-        identity.mark_started(dir.path()).unwrap();
-        assert!(identity.started);
+        identity.begin_life(dir.path()).unwrap();
+        identity.begin_life(dir.path()).unwrap();
+        assert_eq!((identity.started, identity.lives), (true, 2));
         assert_eq!(Identity::load(dir.path()).unwrap(), Some(identity));
         fs::write(path_in(dir.path()), b"{}").unwrap();
         assert!(matches!(Identity::load(dir.path()), Err(IdentityError::Damaged { .. })));

@@ -122,6 +122,7 @@ impl Start<'_> {
                     node_id: 1,
                     founder: true,
                     started: false,
+                    lives: 0,
                 };
                 identity.store(self.data_dir)?;
                 self.found(identity).await
@@ -168,7 +169,8 @@ impl Start<'_> {
         let request = JoinRequest { directory: directory.clone(), registration };
         let node_id = ask_to_join(&marker.cluster_id, &seeds, &request).await;
         let (cluster_id, incarnation) = (marker.cluster_id.clone(), marker.incarnation);
-        let identity = Identity { cluster_id, incarnation, directory, node_id, founder: false, started: false };
+        let identity =
+            Identity { cluster_id, incarnation, directory, node_id, founder: false, started: false, lives: 0 };
         identity.store(self.data_dir)?;
         Ok((identity, marker))
     }

@@ -21,8 +21,16 @@ impl Directory {
 
     async fn start_as(&self, cluster_id: Option<&str>) -> Result<(Identity, Marker), JoinError> {
         let (host, internal) = ("h".to_owned(), "h:1".to_owned());
-        let registration =
-            Registration { broker: 0, node: 0, zone: String::new(), host, port: 1, internal, listeners: Vec::new() };
+        let registration = Registration {
+            broker: 0,
+            node: 0,
+            zone: String::new(),
+            host,
+            port: 1,
+            internal,
+            listeners: Vec::new(),
+            life: 0,
+        };
         let (store, data_dir) = (&self.store, self.dir.path());
         Start { store, data_dir, seeds: &[], registration: &registration, cluster_id }.establish().await
     }

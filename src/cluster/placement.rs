@@ -122,6 +122,7 @@ pub(super) mod tests {
             port: 1,
             internal,
             listeners: Vec::new(),
+            life: 0,
         }));
         let RootAnswer::Epoch(epoch) = registered else { unreachable!() };
         view.apply(RootEntry::SetReady { broker, epoch });

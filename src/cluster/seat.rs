@@ -66,7 +66,7 @@ impl Cluster {
         {
             warn!(error = %e, "founding the root group failed");
         }
-        let registration = Registration { node: node_id, ..registration };
+        let registration = Registration { node: node_id, life: identity.lives, ..registration };
         let applicant =
             Applicant { node: &node, root: &root, identity, registration, seeds: &seeds, addresses: &addresses };
         let epoch = tokio::select! {

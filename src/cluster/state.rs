@@ -48,6 +48,8 @@ pub struct Broker {
     pub alive: bool,
     #[serde(default)]
     pub listeners: Vec<ZoneAddress>,
+    #[serde(default)]
+    pub life: u64,
 }
 
 impl Broker {
@@ -205,6 +207,11 @@ impl RootState {
         if self.brokers.get(&new.broker).is_some_and(|current| current.node != new.node && current.alive) {
             return RootAnswer::Refused(RootRefusal::BrokerInUse);
         }
+        // A request that comes twice, or so late that the broker has started again since.
+        let known = self.brokers.get(&new.broker).filter(|current| current.node == new.node && current.life > 0);
+        if let Some(current) = known.filter(|current| new.life <= current.life) {
+            return RootAnswer::Epoch(current.epoch);
+        }
         let epoch = self.epoch_next.max(1);
         self.epoch_next = epoch + 1;
         let broker = Broker {
@@ -218,6 +225,7 @@ impl RootState {
             ready: false,
             alive: false,
             listeners: new.listeners,
+            life: new.life,
         };
         let replaced = self.brokers.insert(new.broker, Arc::new(broker)).filter(|old| old.node != new.node);
         if let Some(old) = replaced {

@@ -8,6 +8,10 @@ fn issued(state: &mut RootState, directory: &str) -> NodeId {
 }
 
 fn register(state: &mut RootState, broker: BrokerId, node: NodeId) -> RootAnswer {
+    register_life(state, broker, node, 0)
+}
+
+fn register_life(state: &mut RootState, broker: BrokerId, node: NodeId, life: u64) -> RootAnswer {
     let (zone, host, internal) = ("a".into(), "h".into(), "h:2".into());
     state.apply(RootEntry::RegisterBroker(Registration {
         broker,
@@ -17,6 +21,7 @@ fn register(state: &mut RootState, broker: BrokerId, node: NodeId) -> RootAnswer
         port: 1,
         internal,
         listeners: Vec::new(),
+        life,
     }))
 }
 
@@ -37,6 +42,24 @@ fn a_broker_is_alive_once_it_is_ready_and_only_in_its_own_epoch() {
     registered(&mut state, 0, "x");
     state.apply(RootEntry::SetReady { broker: 0, epoch: 1 });
     assert!(!alive(&state));
+}
+
+/// Found by the simulation: the broker went on in the epoch it was told first, and was never named to clients.
+#[test]
+fn a_start_that_registers_twice_keeps_its_epoch_and_a_late_one_changes_nothing() {
+    let mut state = RootState::default();
+    let node = issued(&mut state, "x");
+    // Let in, then started.
+    assert_eq!(register_life(&mut state, 0, node, 0), RootAnswer::Epoch(1));
+    assert_eq!(register_life(&mut state, 0, node, 1), RootAnswer::Epoch(2));
+    state.apply(RootEntry::SetReady { broker: 0, epoch: 2 });
+    let ready = state.clone();
+    for late in [1, 0] {
+        assert_eq!(register_life(&mut state, 0, node, late), RootAnswer::Epoch(2));
+        assert_eq!(state, ready);
+    }
+    assert_eq!(register_life(&mut state, 0, node, 2), RootAnswer::Epoch(3));
+    assert_eq!(register_life(&mut state, 0, node, 1), RootAnswer::Epoch(3));
 }
 
 #[test]

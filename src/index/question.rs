@@ -97,6 +97,8 @@ pub(super) fn reply(
             Reply::Pointers(later.take(BY_TIME_MAX).copied().collect())
         }
         Question::MaxTime => Reply::Pointers(partition.pointers.max_timestamp().copied().into_iter().collect()),
+        // As Kafka's "no such epoch", a reader would take it for a log that was cut.
+        Question::EpochEnd(epoch) if epoch > current => return Err(Error::NewerEpoch),
         Question::EpochEnd(epoch) => {
             let (epoch, offset) = partition.epoch_end(epoch, current).unwrap_or((-1, -1));
             Reply::At { epoch, offset }
@@ -145,4 +147,25 @@ pub fn bytes_of(replies: &Replies) -> usize {
 /// Nobody waits on when there are so many bytes, or when a partition has an error to tell.
 pub(super) fn enough(replies: &Replies, bytes_min: usize) -> bool {
     bytes_of(replies) >= bytes_min || replies.iter().any(Result::is_err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::{Create, Entry, State};
+    use crate::types::TopicId;
+
+    #[test]
+    fn an_epoch_that_is_not_known_here_yet_is_no_cut_log() {
+        let mut state = State::default();
+        let (topic, partitions, fences) = (TopicId::ZERO, vec![0], vec![]);
+        let (epoch_base, producer_id_next, append_time) = (0, 0, false);
+        let create = Create { topic, partitions, epoch_base, producer_id_next, append_time, fences };
+        state.apply(3, &Entry::Create(create).encode()).unwrap();
+        let partition = state.slot(0).unwrap();
+        let end = |asked| reply(partition, 3, -1, &Question::EpochEnd(asked));
+        assert_eq!(end(3), Ok(Reply::At { epoch: 3, offset: 0 }));
+        assert_eq!(end(4), Err(Error::NewerEpoch));
+        assert_eq!(end(-1), Ok(Reply::At { epoch: -1, offset: -1 }));
+    }
 }

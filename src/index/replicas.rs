@@ -228,7 +228,7 @@ mod tests {
                 unreachable!("a node id is always issued")
             };
             let (zone, host, internal, listeners) = ((*zone).into(), "h".into(), "h:1".into(), Vec::new());
-            let registration = Registration { broker, node, zone, host, port: 1, internal, listeners };
+            let registration = Registration { broker, node, zone, host, port: 1, internal, listeners, life: 0 };
             let RootAnswer::Epoch(epoch) = view.apply(RootEntry::RegisterBroker(registration)) else {
                 unreachable!("the node was issued above")
             };

@@ -43,6 +43,7 @@ impl Listeners {
             port: port(&config.advertise, &self.addresses[0]),
             internal: config.internal_advertise.to_string(),
             listeners: of_zones.collect(),
+            life: 0,
         }
     }
 }

@@ -121,7 +121,7 @@ impl Node {
         let who = raft::Identity { cluster_id: identity.cluster_id.clone(), node_id: identity.node_id };
         let raft = raft::Node::start(raft_config, who, snapshots, peers.clone()).await?;
         // No group is open yet: nothing was voted for or accepted before this is on disk.
-        identity.mark_started(&config.data_dir).map_err(JoinError::from)?;
+        identity.begin_life(&config.data_dir).map_err(JoinError::from)?;
         let cluster = match seat(&raft, &identity, registration, &seeds).await {
             Ok(cluster) => cluster,
             Err(e) => {

@@ -169,20 +169,25 @@ impl Repair {
     /// The copies that were made.
     async fn compare_range(&self, range: &Prefix) -> Result<u64, Error> {
         let mut parts = 1;
-        'again: loop {
-            let mut copied = 0;
-            for part in 0..parts {
-                match self.compare_part(range, part, parts).await? {
-                    Some(copies) => copied += copies,
-                    None => {
-                        warn!(range = range.as_str(), parts = parts * 2, "too many keys to compare at once");
-                        parts *= 2;
-                        continue 'again;
-                    }
-                }
+        loop {
+            if let Some(copied) = self.compare_parts(range, parts).await? {
+                return Ok(copied);
             }
-            return Ok(copied);
+            parts *= 2;
+            warn!(range = range.as_str(), parts, "too many keys to compare at once");
         }
+    }
+
+    /// `None` when there are too many keys in one of the parts.
+    async fn compare_parts(&self, range: &Prefix, parts: u32) -> Result<Option<u64>, Error> {
+        let mut copied = 0;
+        for part in 0..parts {
+            match self.compare_part(range, part, parts).await? {
+                Some(copies) => copied += copies,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(copied))
     }
 
     /// `None` when there are too many keys for one part.
