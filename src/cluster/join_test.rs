@@ -101,7 +101,7 @@ async fn of_two_founders_under_one_configured_id_the_marker_names_one() {
 async fn a_founder_that_ran_refuses_a_bucket_of_another_founder() {
     let (first, second) = (Directory::new(&store()), Directory::new(&store()));
     let (mut identity, _) = first.start().await.unwrap();
-    identity.mark_started(first.dir.path()).unwrap();
+    identity.begin_life(first.dir.path()).unwrap();
     second.start().await.unwrap();
     let moved = Directory { dir: first.dir, store: second.store };
     assert!(matches!(moved.start().await, Err(JoinError::OtherFounder { .. })));
@@ -122,7 +122,7 @@ async fn a_configured_id_is_held_against_bucket_and_directory() {
 async fn a_directory_that_ran_refuses_an_emptied_bucket() {
     let founder = Directory::new(&store());
     let (mut identity, _) = founder.start().await.unwrap();
-    identity.mark_started(founder.dir.path()).unwrap();
+    identity.begin_life(founder.dir.path()).unwrap();
     let moved = Directory { dir: founder.dir, store: store() };
     assert!(matches!(moved.start().await, Err(JoinError::NoMarker { .. })));
 }
