@@ -38,7 +38,8 @@ class Member:
         self.consumer = KafkaConsumer(topic, **settings)
 
     def partitions(self):
-        self.consumer.poll(50)
+        # A poll that ends between joining and being assigned makes the client join again, and the group with it.
+        self.consumer.poll(500)
         return sorted(one.partition for one in self.consumer.assignment())
 
     def leave(self):
