@@ -1,5 +1,6 @@
 """kafka-python: its own codec, in Python all the way down."""
 
+import threading
 import time
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -32,18 +33,27 @@ NAMES = {
 
 
 class Member:
-    """A member of a group; it polls whenever it is asked what it has."""
+    """A member of a group. It polls without a pause, in a thread of its own: a poll that ends between joining and being
+    assigned makes the client join again, and the whole group with it."""
 
     def __init__(self, settings, topic):
-        self.consumer = KafkaConsumer(topic, **settings)
+        self.assigned, self.leaving = [], threading.Event()
+        self.polling = threading.Thread(target=self.poll, args=(settings, topic))
+        self.polling.start()
+
+    def poll(self, settings, topic):
+        consumer = KafkaConsumer(topic, **settings)
+        while not self.leaving.is_set():
+            consumer.poll(500)
+            self.assigned = sorted(one.partition for one in consumer.assignment())
+        consumer.close()
 
     def partitions(self):
-        # A poll that ends between joining and being assigned makes the client join again, and the group with it.
-        self.consumer.poll(500)
-        return sorted(one.partition for one in self.consumer.assignment())
+        return self.assigned
 
     def leave(self):
-        self.consumer.close()
+        self.leaving.set()
+        self.polling.join()
 
     def __enter__(self):
         return self
