@@ -11,8 +11,8 @@ began=$SECONDS
 trap 'rm -rf "$out"' EXIT
 
 # Raft does most of the work here: with optimisation a seed takes two thirds of the time.
-binary=$(cargo test --quiet --config profile.dev.package.milepost-raft.opt-level=1 --features simulation --test simulation --no-run --message-format=json |
-    sed -n 's/.*"name":"simulation".*"executable":"\([^"]*\)".*/\1/p')
+binary=$(cargo build --quiet --config profile.dev.package.milepost-raft.opt-level=1 --features simulation \
+    --example simulation --message-format=json | sed -n 's/.*"name":"simulation".*"executable":"\([^"]*\)".*/\1/p')
 [ -x "$binary" ] || { echo "the simulation was not built" >&2; exit 1; }
 echo "built after $((SECONDS - began)) s"
 

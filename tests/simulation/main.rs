@@ -1,7 +1,7 @@
 //! A whole cluster in one thread and in simulated time: three real brokers, their clients, everything that can go
 //! wrong. One process runs one seed, since a process is what its randomness belongs to.
 //!
-//!     cargo test --features simulation --test simulation -- SEED [--seconds N] [--trace FILE] [--mutant KIND]
+//!     cargo run --features simulation --example simulation -- SEED [--seconds N] [--trace FILE] [--mutant KIND]
 //!
 //! `--mutant store` lets the store forget what it acknowledged, `--mutant producer` drops the sequences: a simulation that
 //! passes with either is blind.
