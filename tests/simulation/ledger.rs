@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 
 use crate::trace;
 
+/// A value and its leader epoch, by offset.
+type Log = BTreeMap<i64, (String, i32)>;
+
 /// One topic; a value is unique in the whole run.
 #[derive(Default)]
 pub struct Ledger {
     /// Partition → value → offset, if the answer named one.
     acked: RefCell<BTreeMap<i32, BTreeMap<String, Option<i64>>>>,
-    /// Partition → offset → (value, leader epoch), from any reader.
-    log: RefCell<BTreeMap<i32, BTreeMap<i64, (String, i32)>>>,
+    /// By partition, from any reader.
+    log: RefCell<BTreeMap<i32, Log>>,
     places: RefCell<BTreeMap<String, (i32, i64)>>,
     violations: RefCell<Vec<String>>,
     pub reads: Cell<u64>,
