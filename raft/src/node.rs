@@ -312,11 +312,11 @@ impl Node {
         request.answer(deadline.saturating_duration_since(tokio::time::Instant::now())).await
     }
 
-    /// The node's process has ended and no other took its place: its machine refused the last attempt to connect. A node
-    /// that is merely silent has not. Known of nodes that this one dials, such as the followers of a leader, and of
-    /// leaders lost.
-    pub fn has_ended(&self, node: NodeId) -> bool {
-        self.inner.peers.has_ended(node)
+    /// The node's process has ended and no other took its place: its machine refuses connections. A node that is merely
+    /// silent has not. Suspected of nodes that this one dials, such as the followers of a leader, and of leaders lost;
+    /// tried anew before it is said, for at most [`Config::connect_timeout`].
+    pub async fn has_ended(&self, node: NodeId) -> bool {
+        self.inner.peers.has_ended(node).await
     }
 
     /// Per peer and kind, since the start.

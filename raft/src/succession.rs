@@ -34,8 +34,7 @@ pub(crate) async fn succeed_the_ended(mut lost: mpsc::Receiver<NodeId>, peers: P
 }
 
 async fn succeed(node: NodeId, peers: Peers, serve: Arc<Serve>) {
-    peers.probe(node).await;
-    if !peers.has_ended(node) {
+    if !peers.probe_ended(node).await {
         return;
     }
     let orphans: Vec<_> = serve.all().into_iter().filter(|replica| replica.is_led_by(node)).collect();

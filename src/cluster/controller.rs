@@ -75,7 +75,7 @@ impl Reign {
         }
         for broker in view.brokers() {
             let heard = if has_listened { heard.get(&broker.node).copied().unwrap_or(false) } else { broker.alive };
-            let alive = broker.ready && heard && !self.cluster.node().has_ended(broker.node);
+            let alive = broker.ready && heard && !self.cluster.node().has_ended(broker.node).await;
             if alive != broker.alive {
                 info!(broker = broker.id, alive, "broker changed");
                 let (broker, epoch) = (broker.id, broker.epoch);

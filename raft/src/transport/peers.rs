@@ -103,19 +103,20 @@ impl Peers {
         }
     }
 
-    /// The peer's machine refused the last attempt to connect: its process has ended and no other took its place. Not so
-    /// for a machine that is gone or cut off, which answers nothing.
-    pub(crate) fn has_ended(&self, node: NodeId) -> bool {
-        locked(&self.book).get(&node).is_some_and(|peer| peer.refused.load(Ordering::Relaxed))
+    /// The peer's machine refuses connections: its process has ended and no other took its place. Not so for a machine
+    /// that is gone or cut off, which answers nothing. Tries anew: an earlier attempt says nothing of now.
+    pub(crate) async fn probe_ended(&self, node: NodeId) -> bool {
+        let peer = self.peer(node);
+        let Some(address) = locked(&peer.address).clone() else { return false };
+        let connecting = timeout(self.limits.connect_timeout, TcpStream::connect(address)).await;
+        peer.note(&connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())));
+        peer.refused.load(Ordering::Relaxed)
     }
 
-    /// Tries anew whether anybody listens at the peer's address.
-    pub(crate) async fn probe(&self, node: NodeId) {
-        let peer = self.peer(node);
-        let Some(address) = locked(&peer.address).clone() else { return };
-        if let Ok(outcome) = timeout(self.limits.connect_timeout, TcpStream::connect(address)).await {
-            peer.note(&outcome);
-        }
+    /// As [`Peers::probe_ended`], for nodes whose last attempt was refused; others are not tried.
+    pub(crate) async fn has_ended(&self, node: NodeId) -> bool {
+        let refused = locked(&self.book).get(&node).is_some_and(|peer| peer.refused.load(Ordering::Relaxed));
+        refused && self.probe_ended(node).await
     }
 
     /// How often somebody wanted a connection to the peer.
