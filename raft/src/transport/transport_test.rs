@@ -181,3 +181,19 @@ fn idle_groups_cost_little() {
     assert!(line.bytes_sent <= line.frames_sent * 20, "{line:?}");
     assert!(line.bytes_received <= line.frames_received * 8, "{line:?}");
 }
+
+#[tokio::test]
+async fn a_node_has_ended_while_its_machine_refuses_connections_and_no_longer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let one = node(1, dir.path(), |_| {}).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    one.set_address(2, address.to_string());
+    assert!(!one.has_ended(2).await, "nobody has tried");
+    drop(listener);
+    assert!(one.call(2, 5, Bytes::new(), PATIENCE).await.is_err());
+    assert!(one.has_ended(2).await);
+    // Another process took its place, which this node has not dialled yet.
+    let _back = TcpListener::bind(address).await.expect("the port is free");
+    assert!(!one.has_ended(2).await);
+}
