@@ -6,6 +6,7 @@ use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
@@ -82,6 +83,9 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     api(&mut fuzz, ApiKey::DeleteTopics, &DeleteTopicsRequest::default().with_topic_names(vec![name()]));
     let state = DeleteTopicState::default().with_name(Some(name()));
     api(&mut fuzz, ApiKey::DeleteTopics, &DeleteTopicsRequest::default().with_topics(vec![state]));
+    let partitions = vec![DeleteRecordsPartition::default(); 2];
+    let topic = DeleteRecordsTopic::default().with_name(name()).with_partitions(partitions);
+    api(&mut fuzz, ApiKey::DeleteRecords, &DeleteRecordsRequest::default().with_topics(vec![topic]));
     api(&mut fuzz, ApiKey::InitProducerId, &InitProducerIdRequest::default());
     let partitions = vec![OffsetForLeaderPartition::default(); 2];
     let topic = OffsetForLeaderTopic::default().with_topic(name()).with_partitions(partitions);
@@ -148,8 +152,8 @@ fn record_batches_are_read_within_their_cap() {
             if let Ok(records) = records::iter(&bytes, INFLATED_BYTES_MAX) {
                 records.for_each(drop);
             }
-            let _ = records::find_timestamp(&bytes, i64::MAX, i64::MAX, INFLATED_BYTES_MAX);
-            let _ = records::max_timestamp(&bytes, i64::MAX, INFLATED_BYTES_MAX);
+            let _ = records::find_timestamp(&bytes, i64::MAX, 0, i64::MAX, INFLATED_BYTES_MAX);
+            let _ = records::max_timestamp(&bytes, i64::MAX, 0, INFLATED_BYTES_MAX);
             let _ = batch::patch::for_reader(&bytes, 1, 1, Some(1), &mut batch::Segments::new());
         });
     }
@@ -177,7 +181,8 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
         listeners: vec![],
         life: 1,
     };
-    let entries = [Entry::Append { append_time: 5, append: append() }, Entry::ExpireProducers { before: 1 }];
+    let trim = Entry::Trim { starts: vec![(0, 5), (3, 1 << 40)] };
+    let entries = [Entry::Append { append_time: 5, append: append() }, Entry::ExpireProducers { before: 1 }, trim];
     fuzz.run("shard entry", &entries.map(|entry| entry.encode().to_vec()), OURS, as_is, |bytes| {
         let _ = Entry::decode(&bytes);
     });
@@ -188,6 +193,11 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
     let taken = Outcome::Taken(vec![Verdict::Appended { base: 9, append_time: Some(3) }, Verdict::Held]);
     fuzz.run("outcome", &[commit::encode_outcome(&taken).to_vec()], OURS, as_is, |bytes| {
         let _ = commit::decode_outcome(&bytes);
+    });
+    let topic = [7; 16];
+    fuzz.run("trim", &[[&[1], &topic[..], &[0, 1]].concat()], OURS, as_is, |bytes| {
+        let _ = commit::decode_wanted(&bytes);
+        let _ = commit::decode_trimmed(&bytes);
     });
     fuzz.run("slots", &[vec![2, 0, 5, 1, 6]], OURS, as_is, |bytes| {
         let _ = commit::decode_slots(&bytes);

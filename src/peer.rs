@@ -28,6 +28,8 @@ pub const STATE: u8 = 8;
 pub const QUESTIONS: u8 = 9;
 /// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
 pub const READ: u8 = 10;
+/// Partitions of a shard and where they are to begin → where they begin.
+pub const TRIM: u8 = 11;
 
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
@@ -42,6 +44,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         STATE => "state",
         QUESTIONS => "proxy",
         READ => "read",
+        TRIM => "trim",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

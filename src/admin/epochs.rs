@@ -38,7 +38,7 @@ impl Epochs {
             let replies = timeout(WAIT, admin.replicas.news(*shard, queries, 0, Instant::now())).await;
             let epoch = |(query, reply): (&Query, Result<Reply, _>)| match reply {
                 Ok(Reply::At { epoch, .. }) => Some((query.partition, epoch)),
-                Ok(Reply::Found(_) | Reply::Pointers(_)) | Err(_) => None,
+                Ok(Reply::Found(_) | Reply::Pointers { .. }) | Err(_) => None,
             };
             queries.iter().zip(replies.unwrap_or_default()).filter_map(epoch).collect::<Vec<_>>()
         });

@@ -13,6 +13,7 @@
 pub mod configs;
 mod create_partitions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
@@ -26,6 +27,8 @@ mod metadata;
 mod names;
 mod topics;
 
+#[cfg(test)]
+mod delete_records_test;
 #[cfg(test)]
 mod metadata_test;
 #[cfg(test)]
@@ -42,6 +45,7 @@ use kafka_protocol::protocol::StrBytes;
 pub use configs::Defaults;
 pub use create_partitions::create_partitions;
 pub use create_topics::create_topics;
+pub use delete_records::delete_records;
 pub use delete_topics::delete_topics;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;

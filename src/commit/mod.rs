@@ -17,6 +17,7 @@ mod lane;
 mod openings;
 mod sequencer;
 mod slots;
+mod trim;
 mod wire;
 
 pub use lane::{Error, Lanes, Reply, Submission};
@@ -25,6 +26,9 @@ pub use sequencer::{Sequencer, Sequencers};
 #[cfg(test)]
 pub(crate) use slots::decode as decode_slots;
 pub use slots::{SlotError, Slots, answer_slots};
+pub use trim::{Trimmed, trim};
+#[cfg(test)]
+pub(crate) use trim::{decode_trimmed, decode_wanted};
 pub(crate) use wire::decode_outcome;
 pub use wire::{IN_FLIGHT_MAX, split_shard};
 #[cfg(test)]

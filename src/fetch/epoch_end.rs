@@ -33,7 +33,7 @@ impl Fetch {
             let partitions = topic.partitions.iter().zip(&mut replies).map(|(want, reply)| {
                 let (error, (epoch, end)) = match reply {
                     Ok(Reply::At { epoch, offset }) => (ErrorCode::None, (epoch, offset)),
-                    Ok(Reply::Found(_) | Reply::Pointers(_)) => (ErrorCode::NotLeaderOrFollower, UNDEFINED),
+                    Ok(Reply::Found(_) | Reply::Pointers { .. }) => (ErrorCode::NotLeaderOrFollower, UNDEFINED),
                     Err(error) => (error, UNDEFINED),
                 };
                 EpochEndOffset::default()

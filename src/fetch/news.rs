@@ -94,7 +94,7 @@ fn looks(groups: Vec<Group>, places: &[Place]) -> Vec<Look> {
         for (i, reply) in group.places.into_iter().zip(group.replies) {
             looks[i] = match reply {
                 Ok(Reply::Found(found)) => Ok(found),
-                Ok(Reply::At { .. } | Reply::Pointers(_)) => Err(ErrorCode::NotLeaderOrFollower),
+                Ok(Reply::At { .. } | Reply::Pointers { .. }) => Err(ErrorCode::NotLeaderOrFollower),
                 Err(e) => Err(code_of(e)),
             };
         }

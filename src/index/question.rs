@@ -38,8 +38,8 @@ pub enum Reply {
     Found(Found),
     /// To [`Question::Latest`], [`Question::Earliest`] and [`Question::EpochEnd`]; both -1 when there is none.
     At { epoch: LeaderEpoch, offset: Offset },
-    /// To the questions about times.
-    Pointers(Vec<BatchPointer>),
+    /// To the questions about times. The log begins at `start`, which may be inside the first pointer.
+    Pointers { start: Offset, pointers: Vec<BatchPointer> },
 }
 
 /// What a partition has for a reader now.
@@ -94,9 +94,9 @@ pub(super) fn reply(
         Question::FromTime(target) => {
             let start = partition.log_start_offset;
             let later = partition.pointers.from_timestamp(target).filter(|pointer| pointer.last >= start);
-            Reply::Pointers(later.take(BY_TIME_MAX).copied().collect())
+            Reply::Pointers { start, pointers: later.take(BY_TIME_MAX).copied().collect() }
         }
-        Question::MaxTime => Reply::Pointers(partition.pointers.max_timestamp().copied().into_iter().collect()),
+        Question::MaxTime => Reply::Pointers { start: partition.log_start_offset, pointers: largest(partition) },
         // As Kafka's "no such epoch", a reader would take it for a log that was cut.
         Question::EpochEnd(epoch) if epoch > current => return Err(Error::NewerEpoch),
         Question::EpochEnd(epoch) => {
@@ -104,6 +104,19 @@ pub(super) fn reply(
             Reply::At { epoch, offset }
         }
     })
+}
+
+/// The pointer with the largest timestamp. That record of it may lie before the start of the log: then the next best is
+/// given too.
+fn largest(partition: &PartitionState) -> Vec<BatchPointer> {
+    let cut = |p: &&BatchPointer| p.base < partition.log_start_offset;
+    let best = partition.pointers.max_timestamp();
+    let next = best.filter(cut).and_then(|_| {
+        let whole = || partition.pointers.iter().skip(1);
+        let max = whole().map(|p| p.max_timestamp).max()?;
+        whole().find(|p| p.max_timestamp == max)
+    });
+    best.into_iter().chain(next).copied().collect()
 }
 
 fn look(partition: &PartitionState, offset: Offset, bytes_max: usize) -> Result<Found, Error> {
@@ -139,7 +152,7 @@ pub(super) fn share(pointer: &BatchPointer, offset: Offset) -> usize {
 pub fn bytes_of(replies: &Replies) -> usize {
     let found = replies.iter().flatten().map(|reply| match reply {
         Reply::Found(found) => found.bytes,
-        Reply::At { .. } | Reply::Pointers(_) => 0,
+        Reply::At { .. } | Reply::Pointers { .. } => 0,
     });
     found.fold(0, usize::saturating_add)
 }

@@ -138,8 +138,9 @@ pub(super) fn encode_replies(applied: u64, replies: &Replies) -> Bytes {
                 varint::put_signed(&mut out, (*epoch).into());
                 varint::put_signed(&mut out, *offset);
             }
-            Ok(Reply::Pointers(pointers)) => {
+            Ok(Reply::Pointers { start, pointers }) => {
                 out.put_u8(POINTERS);
+                varint::put_signed(&mut out, *start);
                 put_pointers(&mut out, pointers);
             }
             Err(Error::Unavailable) => out.put_u8(UNAVAILABLE),
@@ -173,7 +174,9 @@ fn decode_reply(query: &Query, r: &mut Reader) -> Result<Result<Reply, Error>, M
         (AT, Question::Latest | Question::Earliest | Question::EpochEnd(_)) => {
             Ok(Reply::At { epoch: small(r)?, offset: r.signed()? })
         }
-        (POINTERS, Question::FromTime(_) | Question::MaxTime) => Ok(Reply::Pointers(take_pointers(r)?)),
+        (POINTERS, Question::FromTime(_) | Question::MaxTime) => {
+            Ok(Reply::Pointers { start: r.signed()?, pointers: take_pointers(r)? })
+        }
         (UNAVAILABLE, _) => Err(Error::Unavailable),
         (NEWER_EPOCH, _) => Err(Error::NewerEpoch),
         (OUT_OF_RANGE, _) => Err(Error::OutOfRange),

@@ -59,8 +59,8 @@ fn replies_read_back_as_written() {
         Ok(Reply::Found(Found { more: true, ahead: true, ..found(vec![pointer(0, 1), pointer(10, 2), stamped], 7) })),
         Ok(Reply::At { epoch: 5, offset: 1 << 50 }),
         Err(Error::OutOfRange),
-        Ok(Reply::Pointers(vec![pointer(40, 7), pointer(20, 3)])),
-        Ok(Reply::Pointers(Vec::new())),
+        Ok(Reply::Pointers { start: 41, pointers: vec![pointer(40, 7), pointer(20, 3)] }),
+        Ok(Reply::Pointers { start: 0, pointers: Vec::new() }),
         Ok(Reply::At { epoch: -1, offset: -1 }),
         Err(Error::NewerEpoch),
     ];

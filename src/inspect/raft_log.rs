@@ -116,6 +116,7 @@ impl Printer {
                 }),
             ),
             Ok(Entry::ExpireProducers { before }) => ("expire_producers", json!({ "before": before })),
+            Ok(Entry::Trim { starts }) => ("trim", json!({ "starts": starts })),
             Ok(Entry::Group(entry)) => {
                 let what = match &entry.change {
                     Change::Commit { .. } => "commit_offsets",

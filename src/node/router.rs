@@ -41,6 +41,7 @@ impl Router for Rooms {
             ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),
             ApiKey::CreateTopics => reply(async move { admin::create_topics(&admin, &context, version, body).await }),
             ApiKey::DeleteTopics => reply(async move { admin::delete_topics(&admin, &context, version, body).await }),
+            ApiKey::DeleteRecords => reply(async move { admin::delete_records(&admin, &context, version, body).await }),
             ApiKey::CreatePartitions => {
                 reply(async move { admin::create_partitions(&admin, &context, version, body).await })
             }

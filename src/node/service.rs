@@ -98,6 +98,10 @@ impl Seat {
             }
             .boxed(),
             peer::AWAIT_HELD => self.await_held(shard, body),
+            peer::TRIM => {
+                let sequencers = self.sequencers.clone();
+                async move { sequencers.trim(&shard, body).await.encode() }.boxed()
+            }
             peer::QUESTIONS => {
                 let node = self.cluster.node().clone();
                 async move { answer_questions(&node, &shard, body).await.encode() }.boxed()

@@ -25,6 +25,10 @@ pub enum Entry {
     ExpireProducers {
         before: Timestamp,
     },
+    /// Partitions begin at these offsets from here on; what is below is gone.
+    Trim {
+        starts: Vec<(Slot, Offset)>,
+    },
     Group(GroupEntry),
     /// Time has passed for groups whose coordinator had nothing to say.
     GroupClock {
@@ -114,6 +118,7 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11: a group's.
 const GROUP_CLOCK: u8 = 12;
+const TRIM: u8 = 32;
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -149,6 +154,14 @@ impl Entry {
                 out.put_slice(&[EXPIRE_PRODUCERS, 1]);
                 varint::put_signed(&mut out, *before);
             }
+            Entry::Trim { starts } => {
+                out.put_slice(&[TRIM, 1]);
+                varint::put(&mut out, starts.len() as u64);
+                for (slot, start) in starts {
+                    varint::put(&mut out, (*slot).into());
+                    varint::put_signed(&mut out, *start);
+                }
+            }
             Entry::Group(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
@@ -180,6 +193,9 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
+            (TRIM, 1) => Entry::Trim {
+                starts: (0..r.count(2)?).map(|_| Ok((r.int()?, r.signed()?))).collect::<Result<_, Malformed>>()?,
+            },
             (kind @ group::COMMIT..=group::DELETE_IF_UNUSED, 1) => Entry::Group(GroupEntry::read(kind, &mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),

@@ -18,6 +18,7 @@ mod pointer;
 mod producer;
 mod snapshot;
 mod state;
+mod trim;
 mod verdict;
 
 #[cfg(test)]

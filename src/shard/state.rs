@@ -9,7 +9,7 @@ use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Rele
 use crate::shard::group::Groups;
 use crate::shard::partition::{PartitionState, Placed};
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
-use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
+use crate::types::{BrokerEpoch, BrokerId, Offset, Partition, Timestamp, TopicId, arc_map};
 
 /// Everything a shard knows. A pure function of its log: no clock, no randomness, no I/O.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,7 @@ impl State {
             Entry::Delete { topic } => self.delete(topic, &mut effect),
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
+            Entry::Trim { starts } => self.trim(&starts, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
                 self.groups.apply(entry);
             }
@@ -233,6 +234,16 @@ impl State {
     fn expire_producers(&mut self, before: Timestamp, effect: &mut Effect) {
         for partition in self.partitions.values_mut().filter(|p| p.has_producers_before(before)) {
             Arc::make_mut(partition).expire_producers(before, &mut effect.released);
+        }
+    }
+
+    fn trim(&mut self, starts: &[(Slot, Offset)], effect: &mut Effect) {
+        for (slot, start) in starts {
+            if let Some(partition) = self.partitions.get_mut(slot)
+                && Arc::make_mut(partition).trim(*start)
+            {
+                effect.changed.push(*slot);
+            }
         }
     }
 
