@@ -2,6 +2,8 @@
 //! proportion. `DECODER_ROUNDS=100000 cargo test --lib decoders_test -- --nocapture` goes on for longer.
 
 use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic};
+use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
@@ -9,8 +11,12 @@ use kafka_protocol::messages::create_topics_request::{
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use kafka_protocol::messages::describe_quorum_request::{PartitionData, TopicData};
+use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -97,6 +103,26 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     let topic = CreatePartitionsTopic::default().with_name(name()).with_count(3);
     api(&mut fuzz, ApiKey::CreatePartitions, &CreatePartitionsRequest::default().with_topics(vec![topic]));
     api(&mut fuzz, ApiKey::DescribeCluster, &DescribeClusterRequest::default());
+    let partition = ReassignablePartition::default().with_replicas(Some(vec![BrokerId(1), BrokerId(2)]));
+    let topic = ReassignableTopic::default().with_name(name()).with_partitions(vec![partition; 2]);
+    let request = AlterPartitionReassignmentsRequest::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::AlterPartitionReassignments, &request);
+    let topic = ListPartitionReassignmentsTopics::default().with_name(name()).with_partition_indexes(vec![1, 2]);
+    let request = ListPartitionReassignmentsRequest::default().with_topics(Some(vec![topic]));
+    api(&mut fuzz, ApiKey::ListPartitionReassignments, &request);
+    let topic = TopicPartitions::default().with_topic(name()).with_partitions(vec![1, 2]);
+    api(&mut fuzz, ApiKey::ElectLeaders, &ElectLeadersRequest::default().with_topic_partitions(Some(vec![topic])));
+    let topic = DescribableLogDirTopic::default().with_topic(name()).with_partitions(vec![1, 2]);
+    api(&mut fuzz, ApiKey::DescribeLogDirs, &DescribeLogDirsRequest::default().with_topics(Some(vec![topic])));
+    let topic = AlterReplicaLogDirTopic::default().with_name(name()).with_partitions(vec![1, 2]);
+    let dir = AlterReplicaLogDir::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::AlterReplicaLogDirs, &AlterReplicaLogDirsRequest::default().with_dirs(vec![dir]));
+    let topic = TopicData::default().with_topic_name(name()).with_partitions(vec![PartitionData::default(); 2]);
+    api(&mut fuzz, ApiKey::DescribeQuorum, &DescribeQuorumRequest::default().with_topics(vec![topic]));
+    let listeners = vec![add_raft_voter_request::Listener::default(); 2];
+    api(&mut fuzz, ApiKey::AddRaftVoter, &AddRaftVoterRequest::default().with_listeners(listeners));
+    api(&mut fuzz, ApiKey::RemoveRaftVoter, &RemoveRaftVoterRequest::default());
+    api(&mut fuzz, ApiKey::UnregisterBroker, &UnregisterBrokerRequest::default());
     fuzz.finish("Kafka requests");
 }
 

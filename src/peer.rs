@@ -30,6 +30,10 @@ pub const QUESTIONS: u8 = 9;
 pub const READ: u8 = 10;
 /// Partitions of a shard and where they are to begin → where they begin.
 pub const TRIM: u8 = 11;
+/// → the members of the root shard and how far they are.
+pub const QUORUM: u8 = 12;
+/// The leader of a shard gives leadership to the preferred voter.
+pub const ELECT: u8 = 13;
 
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
@@ -45,6 +49,8 @@ pub fn kind_name(kind: u8) -> &'static str {
         QUESTIONS => "proxy",
         READ => "read",
         TRIM => "trim",
+        QUORUM => "quorum",
+        ELECT => "elect",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

@@ -8,7 +8,7 @@
 //! - **Limits**: [`PARTITIONS_MAX`] partitions per topic and per request, [`CONCURRENT_MAX`] topics of a request at a
 //!   time, [`WAIT_MAX`] per request.
 //!
-//! One file per API; `topics` is what they share.
+//! One file per API, or per few that belong together; `topics` is what they share.
 
 pub mod configs;
 mod create_partitions;
@@ -18,14 +18,19 @@ mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod epochs;
 mod error;
 mod init_producer_id;
 mod internal;
 mod leaders;
+mod log_dirs;
 mod metadata;
 mod names;
+mod quorum;
+mod reassignments;
 mod topics;
+mod unregister_broker;
 
 #[cfg(test)]
 mod delete_records_test;
@@ -50,10 +55,15 @@ pub use delete_topics::delete_topics;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
+pub use elect_leaders::elect_leaders;
 pub use error::Error;
 pub use init_producer_id::init_producer_id;
 pub use internal::{CONSUMER_OFFSETS, is_internal};
+pub use log_dirs::{alter_replica_log_dirs, describe_log_dirs};
 pub use metadata::metadata;
+pub use quorum::{add_raft_voter, describe_quorum, remove_raft_voter};
+pub use reassignments::{alter_partition_reassignments, list_partition_reassignments};
+pub use unregister_broker::unregister_broker;
 
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;

@@ -57,6 +57,29 @@ impl Router for Rooms {
             ApiKey::InitProducerId => {
                 reply(async move { admin::init_producer_id(&admin, &context, version, body).await })
             }
+            ApiKey::AlterReplicaLogDirs => {
+                reply(async move { admin::alter_replica_log_dirs(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeLogDirs => {
+                reply(async move { admin::describe_log_dirs(&admin, &context, version, body).await })
+            }
+            ApiKey::ElectLeaders => reply(async move { admin::elect_leaders(&admin, &context, version, body).await }),
+            ApiKey::AlterPartitionReassignments => {
+                reply(async move { admin::alter_partition_reassignments(&admin, &context, version, body).await })
+            }
+            ApiKey::ListPartitionReassignments => {
+                reply(async move { admin::list_partition_reassignments(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeQuorum => {
+                reply(async move { admin::describe_quorum(&admin, &context, version, body).await })
+            }
+            ApiKey::UnregisterBroker => {
+                reply(async move { admin::unregister_broker(&admin, &context, version, body).await })
+            }
+            ApiKey::AddRaftVoter => reply(async move { admin::add_raft_voter(&admin, &context, version, body).await }),
+            ApiKey::RemoveRaftVoter => {
+                reply(async move { admin::remove_raft_voter(&admin, &context, version, body).await })
+            }
             ApiKey::FindCoordinator => {
                 let listener = context.listener;
                 reply(async move { group::find_coordinator(&groups, listener.as_deref(), version, body).await })

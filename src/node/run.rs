@@ -157,6 +157,13 @@ impl Node {
         peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
         let group_settings = group::Settings::from(&config);
         let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let closed = {
+            let (coordinators, sequencers) = (coordinators.clone(), sequencers.clone());
+            move |shard| {
+                coordinators.close(shard);
+                sequencers.close(shard);
+            }
+        };
         let opened = {
             let coordinators = coordinators.clone();
             move |shard: Arc<OpenShard>| {
@@ -168,7 +175,7 @@ impl Node {
         let replica = move || Replica::telling(incoming.clone());
         let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
-            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened)),
+            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened, closed)),
         ];
 
         let hedging = hedge::Settings::percent(config.hedge_percent);

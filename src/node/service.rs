@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, ready};
 use milepost_raft::{NodeId, Service, StateMachine};
 
 use crate::cache::Cache;
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::commit::{Sequencers, answer_slots, split_shard};
 use crate::index::{OpenShard, Shards, answer_questions, answer_read_index};
 use crate::peer::{self, Answer};
@@ -63,6 +63,7 @@ impl Service for Peers {
                 }
                 .boxed()
             }
+            peer::QUORUM => ready(seat.cluster.answer_quorum().encode()).boxed(),
             peer::JOIN => {
                 let cluster = seat.cluster.clone();
                 async move {
@@ -98,6 +99,10 @@ impl Seat {
             }
             .boxed(),
             peer::AWAIT_HELD => self.await_held(shard, body),
+            peer::ELECT => {
+                let cluster = self.cluster.clone();
+                async move { cluster::answer_election(&cluster, &shard, &body).await.encode() }.boxed()
+            }
             peer::TRIM => {
                 let sequencers = self.sequencers.clone();
                 async move { sequencers.trim(&shard, body).await.encode() }.boxed()
