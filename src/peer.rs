@@ -34,6 +34,10 @@ pub const TRIM: u8 = 11;
 pub const QUORUM: u8 = 12;
 /// The leader of a shard gives leadership to the preferred voter.
 pub const ELECT: u8 = 13;
+/// → what a broker says of itself: its shards and its requests to the store. Asks no leader.
+pub const STATUS: u8 = 14;
+/// → the partitions of a topic in a shard, as this replica has them. Asks no leader.
+pub const TOPIC: u8 = 15;
 
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
@@ -51,6 +55,8 @@ pub fn kind_name(kind: u8) -> &'static str {
         TRIM => "trim",
         QUORUM => "quorum",
         ELECT => "elect",
+        STATUS => "status",
+        TOPIC => "topic",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

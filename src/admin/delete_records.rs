@@ -17,6 +17,9 @@ use crate::types::{Offset, Partition, ShardId};
 /// What is answered in place of a start (Kafka: `DeleteRecordsResponse.INVALID_LOW_WATERMARK`).
 const NO_LOW_WATERMARK: Offset = -1;
 
+/// What is asked of one shard, and the places of the answers.
+type OfShard = (Vec<usize>, Vec<(Partition, Offset)>);
+
 /// DeleteRecords (API 21), at any broker: the leaders of the partitions' shards are asked.
 ///
 /// # Errors
@@ -31,7 +34,7 @@ pub async fn delete_records(
     let deadline = topics::deadline(request.timeout_ms);
     let view = admin.cluster.view();
     let mut results: Vec<Result<Offset, ErrorCode>> = Vec::new();
-    let mut by_shard: BTreeMap<ShardId, (Vec<usize>, Vec<(Partition, Offset)>)> = BTreeMap::new();
+    let mut by_shard: BTreeMap<ShardId, OfShard> = BTreeMap::new();
     for topic in &request.topics {
         for wanted in &topic.partitions {
             match locate(&view, &topic.name, wanted.partition_index) {

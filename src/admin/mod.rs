@@ -37,7 +37,7 @@ mod delete_records_test;
 #[cfg(test)]
 mod metadata_test;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod served_test;
 

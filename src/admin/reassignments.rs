@@ -30,6 +30,9 @@ use crate::types::{BrokerId, ShardId};
 /// A partition by name, and the brokers it is to be at; `None` cancels.
 type Asked = (String, i32, Option<Vec<BrokerId>>);
 
+/// The partition's shard, and the nodes it is to be at.
+type Wanted = Result<(ShardId, Option<Vec<NodeId>>), Error>;
+
 /// What a partition's request comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
@@ -95,7 +98,7 @@ pub async fn alter_partition_reassignments(
 /// One step for each partition, in their order.
 fn plan(view: &RootState, asked: &[Asked]) -> Vec<Result<Step, Error>> {
     let mut seen = BTreeSet::new();
-    let wanted: Vec<Result<(ShardId, Option<Vec<NodeId>>), Error>> = asked
+    let wanted: Vec<Wanted> = asked
         .iter()
         .map(|(name, index, replicas)| {
             if !seen.insert((name, index)) {
@@ -109,11 +112,7 @@ fn plan(view: &RootState, asked: &[Asked]) -> Vec<Result<Step, Error>> {
     wanted.iter().map(|one| step(view, one, &wanted)).collect()
 }
 
-fn step(
-    view: &RootState,
-    one: &Result<(ShardId, Option<Vec<NodeId>>), Error>,
-    all: &[Result<(ShardId, Option<Vec<NodeId>>), Error>],
-) -> Result<Step, Error> {
+fn step(view: &RootState, one: &Wanted, all: &[Wanted]) -> Result<Step, Error> {
     let (id, to) = one.as_ref().map_err(Error::clone)?;
     let shard = view.shard(*id).ok_or(RootRefusal::NoShard)?;
     match to {

@@ -10,6 +10,7 @@ use crate::cluster::{self, Cluster};
 use crate::commit::{Sequencers, answer_slots, split_shard};
 use crate::index::{OpenShard, Shards, answer_questions, answer_read_index};
 use crate::peer::{self, Answer};
+use crate::survey::told;
 use crate::types::{ROOT_SHARD, ShardId, varint};
 
 /// Answers other brokers. Until this broker has its seat it sends everybody elsewhere.
@@ -63,6 +64,10 @@ impl Service for Peers {
                 }
                 .boxed()
             }
+            peer::STATUS => {
+                let cache = self.cache.get().map(|cache| cache.metrics());
+                ready(told::answer_status(&seat.cluster, &seat.shards, cache).encode()).boxed()
+            }
             peer::QUORUM => ready(seat.cluster.answer_quorum().encode()).boxed(),
             peer::JOIN => {
                 let cluster = seat.cluster.clone();
@@ -99,6 +104,7 @@ impl Seat {
             }
             .boxed(),
             peer::AWAIT_HELD => self.await_held(shard, body),
+            peer::TOPIC => async move { told::answer_topic(&shard, &body).encode() }.boxed(),
             peer::ELECT => {
                 let cluster = self.cluster.clone();
                 async move { cluster::answer_election(&cluster, &shard, &body).await.encode() }.boxed()
