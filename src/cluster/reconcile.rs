@@ -21,9 +21,8 @@ const FOUND_PATIENCE: Duration = Duration::from_secs(3);
 /// applied yet that the other is leaving.
 const SETTLED: Duration = Duration::from_secs(1);
 const READY_PATIENCE: Duration = Duration::from_secs(30);
-/// A node forgets a shard that has moved away after so long: a candidate waits for votes, and a leader for answers, for
-/// far less.
-const LEFT_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// A shard that has moved away is closed after so long: a leader that leaves hands over first.
+const LEFT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Follows the root state. `replica` makes a shard's, `opened` starts what a shard needs on this broker, `closed` ends it.
 pub async fn reconcile(
@@ -51,13 +50,11 @@ pub async fn reconcile(
                 Err(e) => warn!(shard = record.id, error = %e, "the shard cannot be opened"),
             }
         }
-        for shard in have_left(&view, me, cluster.node().groups_on_disk(), &mut left, Instant::now()) {
+        for shard in have_left(&view, me, &shards, &mut left, Instant::now()) {
             shards.remove(shard);
             closed(shard);
-            match cluster.node().remove_group(shard).await {
-                Ok(()) => info!(shard, "the shard has moved away; its replica here is removed"),
-                Err(e) => warn!(shard, error = %e, "the replica of a shard that has moved away is not removed yet"),
-            }
+            cluster.node().close_group(shard).await;
+            info!(shard, "the shard has moved away; its replica here is closed");
         }
         // Also without news: what failed is tried again.
         if let Ok(Err(_)) = timeout(TICK, applied.changed()).await {
@@ -66,18 +63,16 @@ pub async fn reconcile(
     }
 }
 
-/// The shards on this node's disk that it has not been a member of for so long that no vote it gave is counted any more:
-/// then it may forget them, and even come back as if it had never been there. The view is newer than this start, and so
-/// than anything that was written before.
+/// The open shards that this node has not been a member of for a while.
 fn have_left(
     view: &RootState,
     me: NodeId,
-    on_disk: Vec<ShardId>,
+    shards: &Shards,
     left: &mut HashMap<ShardId, Instant>,
     now: Instant,
 ) -> Vec<ShardId> {
     let is_left = |id: &ShardId| view.shard(*id).is_some_and(|shard| !shard.members().any(|node| node == me));
-    let gone: BTreeSet<ShardId> = on_disk.into_iter().filter(is_left).collect();
+    let gone: BTreeSet<ShardId> = shards.all().iter().map(|shard| shard.id).filter(is_left).collect();
     left.retain(|shard, _| gone.contains(shard));
     gone.into_iter().filter(|shard| now.duration_since(*left.entry(*shard).or_insert(now)) >= LEFT_PATIENCE).collect()
 }
@@ -205,34 +200,5 @@ async fn hand_to_preferred(cluster: &Cluster, shard: &OpenShard) {
             Ok(Ok(())) => info!(shard = shard.id, to = preferred, "leadership handed to the preferred voter"),
             other => debug!(shard = shard.id, ?other, "leadership was not handed over"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::placement::tests::cluster;
-
-    #[test]
-    fn a_shard_is_forgotten_only_when_it_has_been_left_for_long() {
-        let mut view = cluster(&["a", "b", "c", "d"]);
-        view.apply(RootEntry::CreateShard { replication_factor: 3, voters: vec![1, 2, 3], preferred: 1 });
-        let (mut left, start) = (HashMap::new(), Instant::now());
-        // In tenths of the patience.
-        let mut look = |view: &RootState, tenths: u32| {
-            have_left(view, 3, vec![0, 1], &mut left, start + LEFT_PATIENCE * tenths / 10)
-        };
-        assert!(look(&view, 0).is_empty());
-        view.apply(RootEntry::MoveShard { shard: 1, from: vec![1, 2, 3], to: vec![1, 2, 4] });
-        assert!(look(&view, 100).is_empty(), "it has not moved yet");
-        view.apply(RootEntry::Moved { shard: 1, voters: vec![1, 2, 4] });
-        assert!(look(&view, 200).is_empty());
-        view.apply(RootEntry::MoveShard { shard: 1, from: vec![1, 2, 4], to: vec![1, 2, 3] });
-        assert!(look(&view, 205).is_empty(), "it comes back");
-        view.apply(RootEntry::CancelMove { shard: 1 });
-        view.apply(RootEntry::Moved { shard: 1, voters: vec![1, 2, 4] });
-        assert!(look(&view, 206).is_empty());
-        assert!(look(&view, 215).is_empty());
-        assert_eq!(look(&view, 216), [1]);
     }
 }

@@ -12,7 +12,9 @@ use crate::batch::build::Spec;
 use crate::cluster::{RootState, SeatError};
 use crate::node::testing::{Client, Site, TOPIC, Topic, batches, records_of, text};
 use crate::node::{Error, Node};
+use crate::peer::{self, Answer};
 use crate::protocol::ErrorCode;
+use crate::survey::told::BrokerTold;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -121,15 +123,17 @@ async fn the_only_replica_of_a_shard_moves_to_another_broker_and_back() {
     for (from, to) in [(old, new), (new, old)] {
         assert_eq!(alter(&mut at_new, Some(&[to as i32])).await, 0);
         write_and_read(&topic, &nodes, &mut due).await;
-        until(&nodes[0], |view| voters(view) == [to as i32] && has_moved(view)).await;
+        for node in &nodes {
+            until(node, |view| voters(view) == [to as i32] && has_moved(view)).await;
+        }
         assert_eq!(listed(&mut at_old).await, 0);
         write_and_read(&topic, &nodes, &mut due).await;
-        let forgotten = async {
-            while nodes[from].cluster().node().groups_on_disk().contains(&shard) {
+        let closed = async {
+            while has_open(&nodes[from], shard).await {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(PATIENCE, forgotten).await.expect("the replica is never removed where it left");
+        timeout(PATIENCE, closed).await.expect("the replica is never closed where it left");
         write_and_read(&topic, &nodes, &mut due).await;
     }
     assert!(log_dir(&mut at_old).await.1 > bytes);
@@ -165,6 +169,15 @@ async fn a_shard_moves_from_its_leader_and_a_move_that_cannot_end_is_taken_back(
     until(&nodes[0], |view| voters(view) == after && has_moved(view)).await;
     write_and_read(&topic, &nodes, &mut due).await;
     join_all(nodes.into_iter().map(Node::shut_down)).await;
+}
+
+/// The node has a replica of the shard open.
+async fn has_open(node: &Node, shard: u32) -> bool {
+    let (raft, me) = (node.cluster().node(), node.cluster().node_id());
+    let told = raft.call(me, peer::STATUS, bytes::Bytes::new(), PATIENCE).await.unwrap();
+    let Answer::Done(told) = Answer::decode(told).unwrap() else { panic!("every broker says what it has") };
+    let told: BrokerTold = rmp_serde::from_slice(&told).unwrap();
+    told.shards.iter().any(|here| here.shard == shard)
 }
 
 async fn elect(client: &mut Client, election: i8, named: Option<&'static str>) -> Vec<i16> {

@@ -92,12 +92,14 @@ impl Seen {
 mod tests {
     use super::*;
     use crate::batch::build::Spec;
-    use crate::node::testing::{TOPIC, Topic, broker, records_of};
+    use crate::node::testing::{Client, Site, TOPIC, Topic, records_of};
     use crate::types::ROOT_SHARD;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_look_through_any_address_shows_leaders_and_what_partitions_hold() {
-        let (node, mut client, _dir) = broker().await;
+        let site = Site::new(1);
+        let node = site.start(0, &[0]).await;
+        let mut client = Client::connect(&node).await;
         let topic = Topic::create(&mut client, 2, &[]).await;
         for _ in 0..3 {
             assert_eq!(topic.produced(&mut client, 9, &[records_of(10, &Spec::default())]).await.error_code, 0);
@@ -119,7 +121,7 @@ mod tests {
         let first = told.iter().find(|told| told.partition == 0).unwrap();
         assert_eq!((first.log_start_offset, first.high_watermark), (0, 30));
         assert!(first.objects > 0 && first.pointers >= first.objects && first.bytes > 30 * 60);
-        assert_eq!(seen.gets_by_zone().keys().copied().collect::<Vec<_>>(), ["local"]);
+        assert_eq!(seen.gets_by_zone().keys().copied().collect::<Vec<_>>(), ["z0"]);
         node.shut_down().await;
     }
 }

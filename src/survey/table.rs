@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn names_are_to_the_left_and_numbers_to_the_right() {
         let rows = [vec!["az1".to_owned(), "5".to_owned()], vec!["a-long-zone".to_owned(), "12345".to_owned()]];
-        let due = "ZONE         GETS\naz1             5\na-long-zone  12345\n";
+        let due = "ZONE          GETS\naz1              5\na-long-zone  12345\n";
         assert_eq!(table(&["ZONE", "GETS"], &rows), due);
         assert_eq!(table(&["ZONE", "GETS"], &[]), "ZONE  GETS\n");
     }
