@@ -28,7 +28,7 @@ use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
-use crate::produce::Produce;
+use crate::produce::{NoCoordinator, Produce};
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 use crate::zone::Zones;
@@ -218,6 +218,8 @@ impl Node {
             ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
+            shards: shards.clone(),
+            verify: Arc::new(NoCoordinator),
             message_bytes_max: config.message_max_bytes,
             class_default: config.store.default_class(),
         });
