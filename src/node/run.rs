@@ -13,7 +13,7 @@ use tracing::info;
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
 use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
-use crate::commit::{self, Lanes, Sequencers, Slots};
+use crate::commit::{self, Endings, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
@@ -220,6 +220,7 @@ impl Node {
             lanes,
             shards: shards.clone(),
             verify: Arc::new(NoCoordinator),
+            endings: Endings::new(cluster.clone(), shards.clone()),
             message_bytes_max: config.message_max_bytes,
             class_default: config.store.default_class(),
         });
