@@ -1,15 +1,16 @@
 //! What a cluster sends across zones and asks of the store, computed.
 //!
 //! ```text
-//! an object of o bytes holds b = o / batch bytes batches, in p = P (1 - (1 - 1/P)^b) of P partitions, which are in
-//! s = S (1 - (1 - 1/S)^p) of S shards, one for each broker. Z zones, replication factor R:
-//!   forwarded     (Z-1)/Z · (s · request and answer + p · partition + b · batch and verdict)
-//!   appended      (R-1)   · (s · entry and answer   + p · partition + b · batch)
+//! an object of o bytes holds b = o / batch bytes batches, in p = P (1 - (1 - 1/P)^b) of P partitions. T topics are in
+//! S = T · ⌈P/T / 256⌉ shards, as many as brokers at most; the object touches s = S (1 - (1 - 1/S)^p) of them. Batches
+//! that lie back to back are one, unless they claim sequences: then c = b, else c = p. Z zones, replication factor R:
+//!   forwarded     (Z-1)/Z · (s · request and answer + p · partition + c · batch and verdict)
+//!   appended      (R-1)   · (s · entry, commit and their answers + p · partition + c · batch)
 //!   read          one GET in each zone but the producer's
 //! idle: the R-1 followers of each shard, and every broker of another zone than the root's leader, hear a beat and
 //! answer it; all beats for a peer share a packet
 //! ```
-//! None of it grows with the size of the cluster but s, which is bounded by p. Sizes of partitions, batches and verdicts
+//! None of it grows with the size of the cluster but s, which is bounded by p and by the number of topics. Sizes of partitions, batches and verdicts
 //! follow from `shard/entry.rs` and `commit/wire.rs`; what a forward, an append and a beat add was fitted to one run of
 //! the harness (a, 3 MB/s in each zone), so only other runs can check it. Each message is taken to be a packet of its
 //! own: on a busy cluster several share one, and less crosses.
@@ -20,10 +21,14 @@ pub struct Cluster {
     pub brokers: f64,
     pub zones: f64,
     pub replication_factor: f64,
+    pub topics: f64,
+    /// Of all topics.
     pub partitions: f64,
     pub bytes_per_second: f64,
     /// What producers send at once for a partition.
     pub batch_bytes: f64,
+    /// Producers number their batches.
+    pub idempotent: bool,
     /// Between two objects of a broker, while they are smaller than `object_bytes_max`.
     pub flush_seconds: f64,
     pub object_bytes_max: f64,
@@ -49,8 +54,10 @@ pub struct Answer {
 const HEADER_BYTES: f64 = 66.0;
 /// A request that forwards an object's batches to a shard's leader, and its answer.
 const FORWARD_BYTES: f64 = 2.0 * HEADER_BYTES + 19.0;
-/// A Raft entry on its way to one follower, and its answer.
+/// A Raft entry on its way to one follower, the news that it is committed, and their answers.
 const APPEND_BYTES: f64 = 2.0 * HEADER_BYTES + 49.0;
+/// Partitions of a topic in a row that share a shard (`cluster/state.rs`).
+const RUN_PARTITIONS: f64 = 256.0;
 /// A partition of an object: slot, place, number of batches.
 const PARTITION_BYTES: f64 = 5.0;
 /// A batch: length, offsets taken, time.
@@ -66,17 +73,19 @@ const STORED_PER_RECORD_BYTE: f64 = 1.02;
 const KAFKA_OVERHEAD: f64 = 1.03;
 
 pub fn milepost(cluster: &Cluster) -> Answer {
-    let Cluster { brokers, zones, replication_factor, partitions, bytes_per_second, .. } = *cluster;
+    let Cluster { brokers, zones, replication_factor, topics, partitions, bytes_per_second, .. } = *cluster;
     let of_broker = bytes_per_second / brokers;
     let object_bytes = (of_broker * cluster.flush_seconds).clamp(cluster.batch_bytes, cluster.object_bytes_max);
     let objects = bytes_per_second / object_bytes;
     let batches = object_bytes / cluster.batch_bytes;
     let touched = |of: f64, times: f64| of * (1.0 - (1.0 - 1.0 / of).powf(times));
     let parts = touched(partitions, batches);
-    let shards = touched(brokers, parts);
+    let runs = topics * (partitions / topics / RUN_PARTITIONS).ceil();
+    let shards = touched(runs.min(brokers), parts);
+    let claims = if cluster.idempotent { batches } else { parts };
     let (elsewhere, followers) = ((zones - 1.0) / zones, replication_factor - 1.0);
-    let pointers = parts * PARTITION_BYTES + batches * BATCH_BYTES;
-    let forwarded = shards * FORWARD_BYTES + pointers + batches * VERDICT_BYTES;
+    let pointers = parts * PARTITION_BYTES + claims * BATCH_BYTES;
+    let forwarded = shards * FORWARD_BYTES + pointers + claims * VERDICT_BYTES;
     let object_crosses = elsewhere * forwarded + followers * (shards * APPEND_BYTES + pointers);
     // The root's leader leads a shard as well: its followers there hear both in one packet.
     let beats = brokers * followers + brokers * elsewhere - followers;
