@@ -4,6 +4,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::shard::group::{self, GroupEntry};
+use crate::shard::transaction::{self, TransactionEntry};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp, TopicId};
 
@@ -26,7 +27,8 @@ pub enum Entry {
         before: Timestamp,
     },
     Group(GroupEntry),
-    /// Time has passed for groups whose coordinator had nothing to say.
+    Transaction(TransactionEntry),
+    /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
         term: u64,
         clock_ms: u64,
@@ -114,6 +116,7 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11: a group's.
 const GROUP_CLOCK: u8 = 12;
+// 20 to 24: a transaction's.
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -150,6 +153,7 @@ impl Entry {
                 varint::put_signed(&mut out, *before);
             }
             Entry::Group(entry) => entry.put(&mut out),
+            Entry::Transaction(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
                 varint::put(&mut out, *term);
@@ -181,6 +185,9 @@ impl Entry {
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
             (kind @ group::COMMIT..=group::DELETE_IF_UNUSED, 1) => Entry::Group(GroupEntry::read(kind, &mut r)?),
+            (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
+                Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
+            }
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };
