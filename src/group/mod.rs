@@ -51,6 +51,8 @@ pub use list_groups::list_groups;
 pub use offset_commit::offset_commit;
 pub use offset_delete::offset_delete;
 pub use offset_fetch::offset_fetch;
+pub(crate) use place::{place_in, refusal};
+pub(crate) use reign::outcome;
 pub use sync_group::sync_group;
 
 use crate::admin::Admin;

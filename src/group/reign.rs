@@ -180,7 +180,7 @@ impl Reign {
 }
 
 /// What members can be told of a proposal's end (Kafka: `appendGroupMetadataErrorToResponseError`).
-fn outcome(answer: Answer) -> Result<(), ErrorCode> {
+pub(crate) fn outcome(answer: Answer) -> Result<(), ErrorCode> {
     match answer {
         Answer::Done(body) if body.is_empty() => Ok(()),
         Answer::Done(body) => {
