@@ -188,7 +188,11 @@ fn check_groups(config: &Config) -> Result<(), Error> {
 
 fn check_transactions(config: &Config) -> Result<(), Error> {
     let timeouts = Duration::from_millis(1)..=Duration::from_millis(i32::MAX as u64);
-    require(timeouts.contains(&config.transaction_max_timeout), "transaction_max_timeout", "must be from 1ms to 24days")?;
+    require(
+        timeouts.contains(&config.transaction_max_timeout),
+        "transaction_max_timeout",
+        "must be from 1ms to 24days",
+    )?;
     require(
         config.transactional_id_expiration >= Duration::from_millis(1),
         "transactional_id_expiration",

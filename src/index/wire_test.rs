@@ -33,6 +33,7 @@ fn pointer(base: i64, sequence: u64) -> BatchPointer {
         max_timestamp: 1_700_000_000_000 + base,
         max_timestamp_so_far: 1_700_000_000_000 + base,
         append_time: None,
+        control: None,
     }
 }
 

@@ -5,6 +5,9 @@ use crate::commit::{self, SlotError};
 use crate::protocol::ErrorCode;
 use crate::shard::Refusal;
 
+/// TRANSACTION_ABORTABLE is known to producers from here on (KIP-890).
+const ABORTABLE_SINCE: i16 = 11;
+
 pub(super) fn of_batch(e: &batch::Error) -> ErrorCode {
     match e {
         batch::Error::InvalidMagic(0 | 1) | batch::Error::InvalidRecord(_) | batch::Error::Cut => {
@@ -28,8 +31,11 @@ pub(super) fn of_slot(e: SlotError) -> ErrorCode {
     }
 }
 
-pub(super) fn of_refusal(refusal: Refusal) -> ErrorCode {
+/// `assumed`: the batch's transaction was not asked for at the coordinator.
+pub(super) fn of_refusal(refusal: Refusal, assumed: bool) -> ErrorCode {
     match refusal {
+        // Come again: then it is asked for.
+        Refusal::WrongTransaction if assumed => ErrorCode::NotEnoughReplicas,
         Refusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
         Refusal::StaleProducerEpoch => ErrorCode::InvalidProducerEpoch,
         Refusal::OutOfOrderSequence => ErrorCode::OutOfOrderSequenceNumber,
@@ -37,6 +43,24 @@ pub(super) fn of_refusal(refusal: Refusal) -> ErrorCode {
         // Not OUT_OF_ORDER: that is fatal in librdkafka, and the predecessor may yet come.
         Refusal::SequenceGap => ErrorCode::NotEnoughReplicas,
         Refusal::Forgotten => ErrorCode::RequestTimedOut,
+        Refusal::WrongTransaction => ErrorCode::InvalidTxnState,
+        Refusal::StaleCoordinator => ErrorCode::TransactionCoordinatorFenced,
+    }
+}
+
+/// What a coordinator says of a transaction, as Kafka's broker tells it to producers (`AddPartitionsToTxnManager`,
+/// `ReplicaManager`).
+pub(super) fn of_verification(e: ErrorCode, version: i16) -> ErrorCode {
+    match e {
+        ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
+        ErrorCode::TransactionAbortable if version < ABORTABLE_SINCE => ErrorCode::InvalidTxnState,
+        // Retriable for every client, and without a new look at the metadata.
+        ErrorCode::ConcurrentTransactions
+        | ErrorCode::NetworkException
+        | ErrorCode::CoordinatorLoadInProgress
+        | ErrorCode::CoordinatorNotAvailable
+        | ErrorCode::NotCoordinator => ErrorCode::NotEnoughReplicas,
+        other => other,
     }
 }
 

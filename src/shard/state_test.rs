@@ -26,7 +26,7 @@ fn batch(span: u32) -> Batch {
 
 fn claimed(producer: i64, base: i32, span: u32) -> Batch {
     let producer = Producer { id: producer, epoch: 0 };
-    Batch { sequence: Some(Sequence { producer, base }), ..batch(span) }
+    Batch { sequence: Some(Sequence { producer, base, transaction: None }), ..batch(span) }
 }
 
 fn append(object: ObjectId, previous: u64, batches: Vec<Batch>) -> Append {
@@ -266,7 +266,7 @@ fn an_unknown_kind_or_version_is_an_error() {
 fn a_pointer_costs_less_than_twenty_bytes() {
     let producer = |id| Producer { id, epoch: 0 };
     let parts = (0..100u32).map(|slot| {
-        let sequence = Some(Sequence { producer: producer(4000), base: 1_000_000 });
+        let sequence = Some(Sequence { producer: producer(4000), base: 1_000_000, transaction: None });
         let max_timestamp = 1_790_000_000_000 + i64::from(slot % 7);
         let batches = vec![Batch { len: 65_000, span: 64, max_timestamp, sequence }];
         Part { slot, start: u64::from(slot) * 65_000, batches }
@@ -282,7 +282,11 @@ fn any_batch() -> impl Strategy<Value = Batch> {
         len,
         span,
         max_timestamp,
-        sequence: sequence.map(|(id, epoch, base)| Sequence { producer: Producer { id, epoch }, base }),
+        sequence: sequence.map(|(id, epoch, base)| Sequence {
+            producer: Producer { id, epoch },
+            base,
+            transaction: None,
+        }),
     })
 }
 

@@ -31,7 +31,8 @@ async fn mark_shard(endings: &Endings, shard: ShardId, ending: &commit::Ending, 
         match endings.end(shard, ending, &partitions, ATTEMPT).await {
             Ok(results) => {
                 let mut results = results.into_iter();
-                partitions.retain(|partition| !results.next().is_some_and(|result| is_over(*partition, ending, result)));
+                partitions
+                    .retain(|partition| !results.next().is_some_and(|result| is_over(*partition, ending, result)));
                 if partitions.is_empty() {
                     return;
                 }

@@ -41,10 +41,11 @@ pub use describe::describe_transactions;
 pub use end_txn::end_txn;
 pub use init_producer_id::init_producer_id;
 pub use list::list_transactions;
-pub use verify::{Verifier, answer_verify};
 #[cfg(test)]
-pub(crate) use verify::Question;
+pub(crate) use verify::{Question, decode_results};
+pub use verify::{Verifier, answer_verify};
 
+use crate::admin::Admin;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::index::Shards;
@@ -84,13 +85,20 @@ impl From<&Config> for Settings {
 pub struct Transactions {
     cluster: Cluster,
     shards: Arc<Shards>,
+    admin: Arc<Admin>,
     coordinators: Arc<Coordinators>,
     settings: Settings,
 }
 
 impl Transactions {
-    pub fn new(cluster: Cluster, shards: Arc<Shards>, coordinators: Arc<Coordinators>, settings: Settings) -> Self {
-        Transactions { cluster, shards, coordinators, settings }
+    pub fn new(
+        cluster: Cluster,
+        shards: Arc<Shards>,
+        admin: Arc<Admin>,
+        coordinators: Arc<Coordinators>,
+        settings: Settings,
+    ) -> Self {
+        Transactions { cluster, shards, admin, coordinators, settings }
     }
 
     /// Asks the id's coordinator, if it is this broker.

@@ -110,7 +110,7 @@ fn epoch(r: &mut Reader) -> Result<i16, Malformed> {
 }
 
 /// Runs of one topic name it once.
-fn put_partitions(out: &mut BytesMut, partitions: &[(Partition, ShardId)]) {
+pub(crate) fn put_partitions(out: &mut BytesMut, partitions: &[(Partition, ShardId)]) {
     let runs: Vec<&[(Partition, ShardId)]> = partitions.chunk_by(|a, b| a.0.topic == b.0.topic).collect();
     varint::put(out, runs.len() as u64);
     for run in runs {
@@ -123,7 +123,7 @@ fn put_partitions(out: &mut BytesMut, partitions: &[(Partition, ShardId)]) {
     }
 }
 
-fn read_partitions(r: &mut Reader) -> Result<Vec<(Partition, ShardId)>, Malformed> {
+pub(crate) fn read_partitions(r: &mut Reader) -> Result<Vec<(Partition, ShardId)>, Malformed> {
     let mut partitions = Vec::new();
     for _ in 0..r.count(17)? {
         let topic = TopicId::from_bytes(r.array()?);

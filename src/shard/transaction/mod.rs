@@ -26,4 +26,5 @@ mod transaction_test;
 
 pub use entry::{Change, TransactionEntry};
 pub(super) use entry::{INIT, REMOVE};
+pub(crate) use entry::{put_partitions, read_partitions};
 pub use state::{Phase, Transaction, Transactions};
