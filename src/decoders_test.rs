@@ -162,9 +162,9 @@ fn at(topic: u8, index: i32) -> Partition {
 }
 
 fn append() -> Append {
-    let sequence = Some(Sequence { producer: Producer { id: 7, epoch: 1 }, base: 3, transaction: None });
-    let batch = |span| Batch { len: 100, span, max_timestamp: 1_700_000_000_000, sequence };
-    let in_transaction = |base| Sequence { base, transaction: Some(300), ..sequence.expect("set above") };
+    let claim = Sequence { producer: Producer { id: 7, epoch: 1 }, base: 3, transaction: None };
+    let batch = |span| Batch { len: 100, span, max_timestamp: 1_700_000_000_000, sequence: Some(claim) };
+    let in_transaction = |base| Sequence { base, transaction: Some(300), ..claim };
     let in_transaction = |base| Batch { sequence: Some(in_transaction(base)), ..batch(1) };
     let part = |slot| Part {
         slot,

@@ -234,6 +234,7 @@ impl Node {
             lanes,
             shards: shards.clone(),
             verify: verify.clone(),
+            endings: Endings::new(cluster.clone(), shards.clone()),
             message_bytes_max: config.message_max_bytes,
             class_default: config.store.default_class(),
         });

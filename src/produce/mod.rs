@@ -1,4 +1,4 @@
-//! Produce (API 0): any broker takes batches for any partition.
+//! Produce (API 0) and WriteTxnMarkers (27): any broker takes batches for any partition.
 //!
 //! - **In**: a Produce request of versions 3 to 13.
 //! - **Out**: valid batches to ingest, one verdict per partition back to the client.
@@ -13,6 +13,7 @@ mod error;
 mod respond;
 mod take;
 mod verify;
+mod write_txn_markers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use futures::future::BoxFuture;
 
 use crate::batch::Segments;
 use crate::cluster::Cluster;
-use crate::commit::{Lanes, Slots};
+use crate::commit::{Endings, Lanes, Slots};
 use crate::index::Shards;
 use crate::ingest::Ingest;
 use crate::protocol::{self, ErrorCode, produce};
@@ -42,6 +43,7 @@ pub struct Produce {
     pub lanes: Arc<Lanes>,
     pub shards: Arc<Shards>,
     pub verify: Arc<dyn Verify>,
+    pub endings: Endings,
     pub message_bytes_max: usize,
     /// Of topics that do not say.
     pub class_default: StorageClass,

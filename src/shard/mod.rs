@@ -26,6 +26,8 @@ mod verdict;
 
 #[cfg(test)]
 mod state_test;
+#[cfg(test)]
+mod transactions_test;
 
 pub use chain::OBJECTS_REMEMBERED_MAX;
 pub use entry::{Append, Batch, Create, DecodeError, Entry, Fence, Part, Release, Sequence, Slot};

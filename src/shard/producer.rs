@@ -125,6 +125,11 @@ impl ProducerState {
         }
     }
 
+    /// Of the current epoch.
+    pub fn last_sequence(&self) -> Option<i32> {
+        self.recent.back().map(|last| sequence_after(last.base_sequence, last.span - 1))
+    }
+
     fn expected(&self) -> i32 {
         self.recent.back().map_or(0, |last| sequence_after(last.base_sequence, last.span))
     }

@@ -47,6 +47,10 @@ impl Transactions {
         }
     }
 
+    pub(super) fn aborted_are_ordered(&self) -> bool {
+        self.aborted.is_sorted_by(|a, b| a.last < b.last && a.first <= a.last)
+    }
+
     /// Those with records between the offsets `from` and `end` (not included), sorted by their first offsets.
     pub fn aborted_between(&self, from: Offset, end: Offset) -> Vec<Aborted> {
         let at = self.aborted.partition_point(|aborted| aborted.last < from);

@@ -34,16 +34,10 @@ impl Pending {
         self.producers.is_empty()
     }
 
-    pub fn has(&self, group: &str, partition: &Partition) -> bool {
-        self.offsets().any(|((of, at), _)| of == group && at == partition)
-    }
-
-    pub fn has_any(&self, group: &str) -> bool {
-        self.offsets().any(|((of, _), _)| of == group)
-    }
-
-    fn offsets(&self) -> impl Iterator<Item = &(Of, Committed)> {
-        self.producers.values().flat_map(|state| &state.offsets)
+    /// A group's partitions with an offset that waits.
+    pub fn of(&self, group: &str) -> impl Iterator<Item = &Partition> {
+        let offsets = self.producers.values().flat_map(|state| &state.offsets);
+        offsets.filter(move |((of, _), _)| of == group).map(|((_, partition), _)| partition)
     }
 
     /// # Errors

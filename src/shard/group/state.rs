@@ -122,9 +122,9 @@ impl Groups {
         self.clock_ms = self.clock_ms.max(clock_ms);
     }
 
-    /// A transaction is open that has committed an offset of this partition.
-    pub fn is_pending(&self, slot: Slot, group: &str, partition: &Partition) -> bool {
-        self.slots.get(&slot).is_some_and(|groups| groups.pending.has(group, partition))
+    /// Partitions of which a transaction that is not over has committed an offset.
+    pub fn pending(&self, slot: Slot, group: &str) -> impl Iterator<Item = &Partition> {
+        self.slots.get(&slot).into_iter().flat_map(move |groups| groups.pending.of(group))
     }
 
     /// A transaction is over: its offsets count from now on, or never.
@@ -180,7 +180,9 @@ impl Groups {
             }
             Change::DeleteIfUnused => {
                 let unused = |g: &Arc<Group>| g.offsets.is_empty() && !g.has_members();
-                if groups.by_id.get(&entry.group).is_some_and(unused) && !groups.pending.has_any(&entry.group) {
+                if groups.by_id.get(&entry.group).is_some_and(unused)
+                    && groups.pending.of(&entry.group).next().is_none()
+                {
                     groups.by_id.remove(&entry.group);
                 }
             }
