@@ -17,6 +17,7 @@
 mod lane;
 mod markers;
 mod openings;
+mod run;
 mod sequencer;
 mod slots;
 mod wire;
