@@ -55,7 +55,7 @@ pub const APIS: [Api; 32] = [
     api(ApiKey::DescribeProducers, 0, 0),
     api(ApiKey::DescribeTransactions, 0, 0),
     api(ApiKey::ListTransactions, 0, 1),
-api(ApiKey::DescribeTopicPartitions, 0, 0),
+    api(ApiKey::DescribeTopicPartitions, 0, 0),
 ];
 
 /// Kafka's features (KIP-584) that clients look at, with the highest level that is served, which is the one that counts:
