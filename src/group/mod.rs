@@ -36,6 +36,8 @@ mod sync_group;
 mod txn_offset_commit;
 
 #[cfg(test)]
+mod pending_test;
+#[cfg(test)]
 mod served_test;
 
 use std::sync::Arc;

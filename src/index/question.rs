@@ -109,17 +109,17 @@ pub(super) fn reply(partition: &PartitionState, term: u64, query: &Query) -> Res
     if query.client_epoch > current {
         return Err(Error::NewerEpoch);
     }
-    let end = if query.committed { partition.last_stable_offset() } else { partition.high_watermark };
+    let end = if query.committed { partition.undecided_from() } else { partition.high_watermark };
     Ok(match query.question {
         Question::Look { offset, bytes_max } => Reply::Found(look(partition, offset, bytes_max, query.committed)?),
-        Question::Latest => Reply::At { epoch: current, offset: end },
+        Question::Latest => Reply::At { epoch: current, offset: end.max(partition.log_start_offset) },
         Question::Earliest => {
             let epoch = partition.epochs.first().map_or(-1, |(epoch, _)| *epoch);
             Reply::At { epoch, offset: partition.log_start_offset }
         }
         Question::FromTime(target) => {
             let start = partition.log_start_offset;
-            // A pointer begins at the last stable offset, so none lies across it.
+            // A pointer begins at the end for this reader, so none lies across it.
             let seen = |pointer: &&BatchPointer| pointer.last >= start && pointer.base < end;
             let later = partition.pointers.from_timestamp(target).filter(seen);
             Reply::Pointers(later.take(BY_TIME_MAX).copied().collect())
@@ -162,7 +162,7 @@ fn look(partition: &PartitionState, offset: Offset, bytes_max: usize, committed:
         ahead: offset > partition.high_watermark,
         ..Found::default()
     };
-    let end = if committed { found.last_stable_offset } else { found.high_watermark };
+    let end = if committed { partition.undecided_from() } else { partition.high_watermark };
     for pointer in partition.pointers.from_offset(offset).take_while(|pointer| pointer.base < end) {
         if found.bytes >= bytes_max && !found.pointers.is_empty() {
             found.more = true;

@@ -71,3 +71,25 @@ pub(super) fn of_commit(e: commit::Error) -> ErrorCode {
         commit::Error::Fenced | commit::Error::NotStored => ErrorCode::NotEnoughReplicas,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn producers_hear_what_their_version_knows() {
+        let told = |e| [7, 11, 12].map(|version| of_verification(e, version));
+        assert_eq!(told(ErrorCode::ProducerFenced), [ErrorCode::InvalidProducerEpoch; 3]);
+        assert_eq!(told(ErrorCode::NotCoordinator), [ErrorCode::NotEnoughReplicas; 3]);
+        assert_eq!(told(ErrorCode::InvalidTxnState), [ErrorCode::InvalidTxnState; 3]);
+        let abortable = ErrorCode::TransactionAbortable;
+        assert_eq!(told(abortable), [ErrorCode::InvalidTxnState, abortable, abortable]);
+    }
+
+    #[test]
+    fn a_refusal_is_final_only_when_the_coordinator_was_asked() {
+        assert_eq!(of_refusal(Refusal::WrongTransaction, true), ErrorCode::NotEnoughReplicas);
+        assert_eq!(of_refusal(Refusal::WrongTransaction, false), ErrorCode::InvalidTxnState);
+        assert_eq!(of_refusal(Refusal::StaleProducerEpoch, true), ErrorCode::InvalidProducerEpoch);
+    }
+}

@@ -75,9 +75,14 @@ impl PartitionState {
         }
     }
 
-    /// Everything before it is decided: where the earliest open transaction begins, else the end.
-    pub fn last_stable_offset(&self) -> Offset {
+    /// Where the earliest open transaction begins, else the end: everything before it is decided. A pointer begins there.
+    pub fn undecided_from(&self) -> Offset {
         self.transactions.first_open().unwrap_or(self.high_watermark)
+    }
+
+    /// As above, but never before the log's start.
+    pub fn last_stable_offset(&self) -> Offset {
+        self.undecided_from().max(self.log_start_offset)
     }
 
     pub fn leader_epoch(&self, term: u64) -> LeaderEpoch {

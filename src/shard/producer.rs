@@ -86,6 +86,10 @@ impl ProducerState {
     /// The verdict on a batch with this claim. `None` as state: the producer is unknown here.
     pub fn check(state: Option<&ProducerState>, claim: Sequence, span: u32) -> Check {
         let Some(state) = state.filter(|s| s.is_known()) else {
+            // There is no transaction 0.
+            if claim.transaction == Some(0) {
+                return Check::WrongTransaction;
+            }
             return if claim.base == 0 { Check::Append } else { Check::Ahead };
         };
         if claim.producer.epoch < state.epoch {
