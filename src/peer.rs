@@ -39,6 +39,12 @@ pub const STATUS: u8 = 14;
 /// → the partitions of a topic in a shard, as this replica has them. Asks no leader.
 pub const TOPIC: u8 = 15;
 
+/// A transaction's end in partitions of a shard → per partition, whether it is over there.
+pub const MARKERS: u8 = 30;
+
+/// Which transaction partitions are part of, or shall be → per partition, its number. Asked of the coordinator.
+pub const VERIFY: u8 = 31;
+
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
@@ -57,6 +63,8 @@ pub fn kind_name(kind: u8) -> &'static str {
         ELECT => "elect",
         STATUS => "status",
         TOPIC => "topic",
+        MARKERS => "markers",
+        VERIFY => "verify",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

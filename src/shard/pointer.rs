@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{ByteRange, LeaderEpoch, ObjectId, Offset, Timestamp};
+use crate::types::{ByteRange, LeaderEpoch, ObjectId, Offset, Producer, Timestamp};
 
 /// Where one partition's bytes for a span of offsets are: the only thing of a record that Raft sees.
 ///
@@ -26,9 +26,35 @@ pub struct BatchPointer {
     pub max_timestamp_so_far: Timestamp,
     /// Set when the topic stamps records on append (`message.timestamp.type=LogAppendTime`).
     pub append_time: Option<Timestamp>,
+    /// The end of a transaction. Its batch is made of this when it is read: no object holds it, and what names one here
+    /// (`object`, `start`) is zero.
+    pub control: Option<Control>,
+}
+
+/// A transaction's end in a partition (Kafka: a control batch).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Control {
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub commit: bool,
+    pub coordinator_epoch: i32,
+}
+
+/// The size of the batch that is made of a [`Control`].
+pub const CONTROL_BATCH_BYTES: u32 = 78;
+
+impl Control {
+    pub fn producer(&self) -> Producer {
+        Producer { id: self.producer_id, epoch: self.producer_epoch }
+    }
 }
 
 impl BatchPointer {
+    /// Bytes of an object: a control pointer has none.
+    pub fn stored_bytes(&self) -> u64 {
+        if self.control.is_some() { 0 } else { self.len }
+    }
+
     pub fn range(&self) -> ByteRange {
         ByteRange::new(self.start, self.len)
     }
@@ -52,7 +78,7 @@ struct Stored {
 
 impl From<Stored> for PointerLog {
     fn from(Stored { pointers }: Stored) -> PointerLog {
-        let bytes = pointers.iter().fold(0, |sum: u64, p| sum.saturating_add(p.len));
+        let bytes = pointers.iter().fold(0, |sum: u64, p| sum.saturating_add(p.stored_bytes()));
         PointerLog { pointers, bytes }
     }
 }
@@ -62,7 +88,7 @@ impl PointerLog {
     pub(super) fn push(&mut self, mut pointer: BatchPointer) {
         let so_far = self.pointers.back().map_or(Timestamp::MIN, |p| p.max_timestamp_so_far);
         pointer.max_timestamp_so_far = so_far.max(pointer.max_timestamp);
-        self.bytes = self.bytes.saturating_add(pointer.len);
+        self.bytes = self.bytes.saturating_add(pointer.stored_bytes());
         self.pointers.push_back(pointer);
     }
 
@@ -70,6 +96,7 @@ impl PointerLog {
     pub(super) fn extend_last(&mut self, next: &BatchPointer) -> bool {
         let Some(last) = self.pointers.back_mut() else { return false };
         let adjacent = last.object == next.object
+            && last.control.is_none()
             && last.start + last.len == next.start
             && last.last + 1 == next.base
             && last.leader_epoch == next.leader_epoch
@@ -87,7 +114,7 @@ impl PointerLog {
     /// Drops the pointers that have no record at or above `start`.
     pub(super) fn drop_below(&mut self, start: Offset) {
         while let Some(first) = self.pointers.front().filter(|p| p.last < start) {
-            self.bytes = self.bytes.saturating_sub(first.len);
+            self.bytes = self.bytes.saturating_sub(first.stored_bytes());
             self.pointers.pop_front();
         }
     }

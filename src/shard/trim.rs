@@ -12,6 +12,7 @@ impl PartitionState {
         }
         self.log_start_offset = start;
         self.pointers.drop_below(start);
+        self.transactions.drop_below(start);
         // The epoch that the log now begins in begins at the start (Kafka: `LeaderEpochFileCache.truncateFromStart`).
         let begun = self.epochs.partition_point(|(_, first)| *first <= start);
         if let Some(current) = begun.checked_sub(1) {

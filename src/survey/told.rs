@@ -82,7 +82,7 @@ pub(crate) fn answer_topic(shard: &OpenShard, topic: &[u8]) -> Answer {
 }
 
 fn of_partition(partition: &PartitionState) -> PartitionTold {
-    let objects: HashSet<_> = partition.pointers.iter().map(|pointer| pointer.object).collect();
+    let objects: HashSet<_> = partition.pointers.iter().filter(|p| p.control.is_none()).map(|p| p.object).collect();
     PartitionTold {
         partition: partition.id.index,
         log_start_offset: partition.log_start_offset,
