@@ -157,7 +157,8 @@ replicas() { at TopicCommand --describe --topic "$1" | grep "Partition: $2[^0-9]
 
 reassign_partitions() {
     local out=$TEST_DIR/reassigned plan=$TEST_DIR/plan.json before spare
-    create tools.moved 1 && fill tools.moved >/dev/null || return
+    # Both in one shard.
+    create tools.moved 2 && fill tools.moved >/dev/null || return
     cat >"$TEST_DIR/topics.json" <<<'{"version":1,"topics":[{"topic":"tools.moved"}]}'
     at reassign.ReassignPartitionsCommand --generate --topics-to-move-json-file "$TEST_DIR/topics.json" \
         --broker-list 1,2,3,4 >"$out" || { cat "$out" && return 1; }
@@ -183,8 +184,9 @@ reassign_partitions() {
     same "$(replicas tools.moved 0)" "${spare// /}" || return
     at reassign.ReassignPartitionsCommand --list >"$out" && shows 'No partition reassignments found' "$out" || return
     same "$(at GetOffsetShell --topic tools.moved | total)" "$RECORDS" || return
-    kafka consumer.ConsoleConsumer --bootstrap-server "$CLUSTER_BOOTSTRAP" --topic tools.moved --partition 0 \
-        --offset earliest --max-messages "$RECORDS" --timeout-ms 30000 2>/dev/null | wc -l >"$out" && same "$(cat "$out")" "$RECORDS" || return
+    kafka consumer.ConsoleConsumer --bootstrap-server "$CLUSTER_BOOTSTRAP" --topic tools.moved --from-beginning \
+        --max-messages "$RECORDS" --timeout-ms 60000 >"$out" 2>"$TEST_DIR/read.err"
+    same "$(grep -c '^[A-Z]*$' "$out")" "$RECORDS" || { tail -n 5 "$out" "$TEST_DIR/read.err" && return 1; }
     # Nothing is left to cancel.
     at reassign.ReassignPartitionsCommand --cancel --preserve-throttles --reassignment-json-file "$plan" >"$out" || { cat "$out" && return 1; }
     shows 'None of the specified partition reassignments are active' "$out"
