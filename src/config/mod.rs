@@ -23,7 +23,9 @@ use std::time::Duration;
 
 pub use cli::{Cli, Command, Inspect};
 pub use settings::{ServeArgs, Settings};
-pub use values::{HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneAlias, ZoneCidr, ZoneListener};
+pub use values::{
+    GroupAssignor, HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneAlias, ZoneCidr, ZoneListener,
+};
 
 use crate::types::BrokerId;
 
@@ -62,6 +64,10 @@ pub struct Config {
     pub group_min_session_timeout: Duration,
     pub group_max_session_timeout: Duration,
     pub group_max_size: usize,
+    pub group_consumer_session_timeout: Duration,
+    pub group_consumer_heartbeat_interval: Duration,
+    pub group_consumer_max_size: usize,
+    pub group_consumer_assignors: Vec<GroupAssignor>,
     pub offsets_retention: Duration,
     pub offsets_topic_partitions: i32,
     pub request_bytes_max: usize,

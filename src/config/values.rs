@@ -321,6 +321,14 @@ pub enum LogFormat {
     Json,
 }
 
+/// Who makes the assignments of groups of the consumer protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupAssignor {
+    Uniform,
+    Range,
+}
+
 macro_rules! try_from_string {
     ($($kind:ty),*) => {
         $(impl TryFrom<String> for $kind {

@@ -5,8 +5,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::cluster::Cluster;
 use crate::commit::Sequencers;
-use crate::group::classic::{Ask, Listed, Reply};
-use crate::group::{Settings, place, reign::Reign};
+use crate::group::classic::{self, Listed};
+use crate::group::{Ask, Reply, Settings, place, reign::Reign};
 use crate::index::OpenShard;
 use crate::protocol::ErrorCode;
 use crate::types::{Partition, ShardId};
@@ -28,11 +28,15 @@ pub(super) enum Request {
     List { answer: oneshot::Sender<Result<Vec<Listed>, ErrorCode>> },
 }
 
+fn failed(error: ErrorCode) -> Reply {
+    Reply::Classic(classic::Reply::Failed(error))
+}
+
 impl Request {
     pub fn refuse(self, error: ErrorCode) {
         // Whoever asked may have gone.
         match self {
-            Request::Ask { answer, .. } => drop(answer.send(Reply::Failed(error))),
+            Request::Ask { answer, .. } => drop(answer.send(failed(error))),
             Request::List { answer } => drop(answer.send(Err(error))),
         }
     }
@@ -66,8 +70,8 @@ impl Coordinators {
         let (answer, reply) = oneshot::channel();
         let request = Request::Ask { partition, group: group.to_owned(), ask: Box::new(ask), answer };
         match self.send(shard, request).await {
-            true => reply.await.unwrap_or(Reply::Failed(ErrorCode::NotCoordinator)),
-            false => Reply::Failed(ErrorCode::NotCoordinator),
+            true => reply.await.unwrap_or(failed(ErrorCode::NotCoordinator)),
+            false => failed(ErrorCode::NotCoordinator),
         }
     }
 

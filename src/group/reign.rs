@@ -9,10 +9,13 @@ use milepost_raft::Leadership;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RootState};
 use crate::commit::{Sequencers, decode_outcome};
-use crate::group::classic::{Command, Coordinator, Reply, Then, Waiter};
+use crate::group::classic::Waiter;
+use crate::group::consumer::Topics;
 use crate::group::coordinators::{Keeper, Request};
+use crate::group::kinds::{Command, Kinds, Then};
+use crate::group::{Reply, classic};
 use crate::index::OpenShard;
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
@@ -25,7 +28,7 @@ const PROPOSALS_MAX: usize = 1024;
 /// How often offsets are looked at for their age (Kafka: `offsets.retention.check.interval.ms`).
 const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 
-type Decided = (String, Then, Result<(), ErrorCode>);
+type Decided = (String, (Slot, Then), Result<(), ErrorCode>);
 
 /// This broker's time as the coordinator of a shard's groups, in one term: begun from applied state, and with its end
 /// all that was not in the log is forgotten.
@@ -34,7 +37,8 @@ pub(super) struct Reign {
     cluster: Cluster,
     sequencers: Arc<Sequencers>,
     term: u64,
-    groups: Coordinator,
+    groups: Kinds,
+    topics: ViewTopics,
     /// The shard's clock when this began, and since when it runs on.
     clock_ms: u64,
     began: Instant,
@@ -46,14 +50,14 @@ pub(super) struct Reign {
 impl Reign {
     pub fn begin(keeper: &Keeper, term: u64) -> Reign {
         let now = Instant::now();
-        let mut groups = Coordinator::new(keeper.settings.classic.clone());
+        let mut groups = Kinds::new(&keeper.settings);
         let (clock_ms, with_members) = keeper.shard.replica().read(|state| {
             let all = state.groups().all().filter(|(_, _, group)| group.has_members());
             let all: Vec<(Slot, String, Arc<Group>)> = all.map(|(slot, id, g)| (slot, id.clone(), g.clone())).collect();
             (state.groups().clock_ms(), all)
         });
-        for (slot, id, group) in with_members {
-            group.classic().into_iter().for_each(|classic| groups.load(now, slot, &id, classic));
+        for (slot, id, group) in &with_members {
+            groups.load(now, (*slot, id, group));
         }
         Reign {
             shard: keeper.shard.clone(),
@@ -61,6 +65,7 @@ impl Reign {
             sequencers: keeper.sequencers.clone(),
             term,
             groups,
+            topics: ViewTopics { view: keeper.cluster.view(), version: 1 },
             clock_ms,
             began: now,
             waiting: HashMap::new(),
@@ -90,7 +95,7 @@ impl Reign {
                 }
                 changed = stop.changed() => break changed.is_ok(),
                 Some((id, then, decided)) = self.proposals.next() => {
-                    self.groups.decided(Instant::now(), &id, then, decided);
+                    self.decided(&id, then, decided);
                 }
                 request = requests.recv(), if open => match request {
                     Some(request) => self.take(request),
@@ -98,7 +103,8 @@ impl Reign {
                 },
                 () = sleep_until(late_at) => {
                     let now = Instant::now();
-                    self.groups.tick(now);
+                    self.topics.refresh(&self.cluster);
+                    self.groups.tick(now, &self.topics);
                     if now >= sweep_at {
                         sweep_at = now + SWEEP_INTERVAL;
                         self.sweep();
@@ -107,7 +113,7 @@ impl Reign {
             }
         };
         for (_, answer) in self.waiting.drain() {
-            let _ = answer.send(Reply::Failed(ErrorCode::NotCoordinator));
+            let _ = answer.send(not_here());
         }
         goes_on
     }
@@ -117,7 +123,8 @@ impl Reign {
             Request::Ask { partition, group, ask, answer } => (partition, group, ask, answer),
             Request::List { answer } => {
                 let all = self.applied_groups();
-                let _ = answer.send(Ok(self.groups.list(all.iter().map(|(_, id, group)| (id, group.as_ref())))));
+                let all: Vec<_> = all.iter().map(|(slot, id, group)| (*slot, id, group.as_ref())).collect();
+                let _ = answer.send(Ok(self.groups.list(&all)));
                 return;
             }
         };
@@ -126,12 +133,23 @@ impl Reign {
             Some((slot, state.groups().get(slot, &id).cloned()))
         });
         let Some((slot, applied)) = found else {
-            let _ = answer.send(Reply::Failed(ErrorCode::NotCoordinator));
+            let _ = answer.send(not_here());
             return;
         };
         self.waiter_next += 1;
         self.waiting.insert(self.waiter_next, answer);
-        self.groups.ask(Instant::now(), slot, &id, applied.as_deref(), *ask, self.waiter_next);
+        self.topics.refresh(&self.cluster);
+        let waiter = self.waiter_next;
+        self.groups.ask(Instant::now(), &self.topics, (slot, &id), applied.as_deref(), *ask, waiter);
+    }
+
+    fn decided(&mut self, id: &str, (slot, then): (Slot, Then), decided: Result<(), ErrorCode>) {
+        self.topics.refresh(&self.cluster);
+        // What went wrong begins again from what the log has.
+        let failed = decided.is_err();
+        let applied = self.shard.replica().read(|state| state.groups().get(slot, id).filter(|_| failed).cloned());
+        let applied = applied.as_deref().map(|group| (slot, group));
+        self.groups.decided(Instant::now(), &self.topics, id, (then, applied), decided);
     }
 
     fn obey(&mut self) {
@@ -151,7 +169,7 @@ impl Reign {
     fn propose(&mut self, slot: Slot, group: String, change: Change, then: Then) {
         let entry = GroupEntry { slot, term: self.term, clock_ms: self.now_ms(), group: group.clone(), change };
         let decided = self.sequencers.entry(self.shard.id, Entry::Group(entry).encode());
-        let decided = async move { (group, then, outcome(decided.await.unwrap_or(Answer::Unknown))) };
+        let decided = async move { (group, (slot, then), outcome(decided.await.unwrap_or(Answer::Unknown))) };
         self.proposals.push_back(decided.boxed());
     }
 
@@ -163,7 +181,8 @@ impl Reign {
         let clock_ms = self.now_ms();
         let names: HashMap<TopicId, String> =
             self.cluster.view().topics().map(|topic| (topic.id, topic.name.clone())).collect();
-        self.groups.sweep(clock_ms, all.iter().map(|(slot, id, group)| (*slot, id, group.as_ref())), &names);
+        let all: Vec<_> = all.iter().map(|(slot, id, group)| (*slot, id, group.as_ref())).collect();
+        self.groups.sweep(clock_ms, &all, &names);
         // The next coordinator goes on from here.
         let entry = Entry::GroupClock { term: self.term, clock_ms }.encode();
         drop(self.sequencers.entry(self.shard.id, entry));
@@ -176,6 +195,41 @@ impl Reign {
 
     fn now_ms(&self) -> u64 {
         self.clock_ms + self.began.elapsed().as_millis() as u64
+    }
+}
+
+fn not_here() -> Reply {
+    Reply::Classic(classic::Reply::Failed(ErrorCode::NotCoordinator))
+}
+
+/// Topics as of the root's newest state here.
+struct ViewTopics {
+    view: Arc<RootState>,
+    version: u64,
+}
+
+impl ViewTopics {
+    fn refresh(&mut self, cluster: &Cluster) {
+        let view = cluster.view();
+        if !Arc::ptr_eq(&view, &self.view) {
+            self.view = view;
+            self.version += 1;
+        }
+    }
+}
+
+impl Topics for ViewTopics {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn get(&self, name: &str) -> Option<(TopicId, i32)> {
+        let topic = self.view.topic_named(name).filter(|topic| !topic.deleting && topic.live > 0)?;
+        Some((topic.id, topic.live))
+    }
+
+    fn each_name(&self, see: &mut dyn FnMut(&str)) {
+        self.view.topics().for_each(|topic| see(&topic.name));
     }
 }
 

@@ -120,6 +120,7 @@ impl Printer {
                 let what = match &entry.change {
                     Change::Commit { .. } => "commit_offsets",
                     Change::Save(_) => "save_group",
+                    Change::Consumer(_) => "change_consumer_group",
                     Change::Delete => "delete_group",
                     Change::DeleteOffsets { .. } => "delete_offsets",
                     Change::DeleteIfUnused => "delete_unused_group",

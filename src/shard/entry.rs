@@ -112,7 +112,7 @@ const RELEASE: u8 = 3;
 const DELETE: u8 = 4;
 const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
-// 7 to 11: a group's.
+// 7 to 11, and 32: a group's.
 const GROUP_CLOCK: u8 = 12;
 
 impl Entry {
@@ -180,7 +180,9 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
-            (kind @ group::COMMIT..=group::DELETE_IF_UNUSED, 1) => Entry::Group(GroupEntry::read(kind, &mut r)?),
+            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::CONSUMER), 1) => {
+                Entry::Group(GroupEntry::read(kind, &mut r)?)
+            }
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };

@@ -50,7 +50,7 @@ impl State {
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
-                self.groups.apply(entry);
+                effect.outcome = (!self.groups.apply(entry)).then_some(Outcome::Fenced);
             }
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
             Entry::Group(_) | Entry::GroupClock { .. } => effect.outcome = Some(Outcome::Fenced),

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use crate::shard::Slot;
-use crate::shard::group::{Classic, Committed, Member};
+use crate::shard::group::{Classic, Committed, ConsumerChange, Member};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{Partition, TopicId};
 
@@ -26,6 +26,8 @@ pub enum Change {
     Commit { retention_ms: Option<u64>, offsets: Vec<(Partition, Committed)> },
     /// `since_ms` is set when it is applied.
     Save(Classic),
+    /// A step of a group of the consumer protocol; the first makes the group one, whatever it was.
+    Consumer(Box<ConsumerChange>),
     /// With all its offsets.
     Delete,
     /// Unless they were committed later than that.
@@ -39,12 +41,14 @@ pub(in crate::shard) const SAVE: u8 = 8;
 pub(in crate::shard) const DELETE: u8 = 9;
 pub(in crate::shard) const DELETE_OFFSETS: u8 = 10;
 pub(in crate::shard) const DELETE_IF_UNUSED: u8 = 11;
+pub(in crate::shard) const CONSUMER: u8 = 32;
 
 impl GroupEntry {
     pub(in crate::shard) fn put(&self, out: &mut BytesMut) {
         let kind = match &self.change {
             Change::Commit { .. } => COMMIT,
             Change::Save(_) => SAVE,
+            Change::Consumer(_) => CONSUMER,
             Change::Delete => DELETE,
             Change::DeleteOffsets { .. } => DELETE_OFFSETS,
             Change::DeleteIfUnused => DELETE_IF_UNUSED,
@@ -60,6 +64,7 @@ impl GroupEntry {
                 put_by_topic(out, offsets, |o| o.0, |out, (_, committed)| put_committed(out, committed));
             }
             Change::Save(classic) => put_classic(out, classic),
+            Change::Consumer(change) => change.put(out),
             Change::DeleteOffsets { partitions, until_ms } => {
                 varint::put(out, *until_ms);
                 put_by_topic(out, partitions, |p| *p, |_, _| {});
@@ -78,6 +83,7 @@ impl GroupEntry {
                 Change::Commit { retention_ms, offsets }
             }
             SAVE => Change::Save(read_classic(r)?),
+            CONSUMER => Change::Consumer(Box::new(ConsumerChange::read(r)?)),
             DELETE => Change::Delete,
             DELETE_OFFSETS => {
                 let until_ms = r.u64()?;
@@ -173,16 +179,16 @@ fn read_classic(r: &mut Reader) -> Result<Classic, Malformed> {
     Ok(Classic { generation, protocol_type, protocol_name, leader, members, since_ms: 0 })
 }
 
-fn string(r: &mut Reader) -> Result<String, Malformed> {
+pub(super) fn string(r: &mut Reader) -> Result<String, Malformed> {
     String::from_utf8(r.bytes()?.to_vec()).map_err(|_| Malformed)
 }
 
-fn put_optional(out: &mut BytesMut, value: Option<&str>) {
+pub(super) fn put_optional(out: &mut BytesMut, value: Option<&str>) {
     out.put_u8(value.is_some().into());
     value.inspect(|value| varint::put_bytes(out, value.as_bytes()));
 }
 
-fn optional(r: &mut Reader) -> Result<Option<String>, Malformed> {
+pub(super) fn optional(r: &mut Reader) -> Result<Option<String>, Malformed> {
     match r.byte()? {
         0 => Ok(None),
         1 => string(r).map(Some),

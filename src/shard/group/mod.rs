@@ -9,12 +9,15 @@
 //! A group lives in the slot of its partition of `__consumer_offsets`; that partition has no records, only groups. Each
 //! kind of group has a variant of [`Kind`] and entries of its own; all kinds share the committed offsets.
 
+mod consumer;
+mod consumer_entry;
 mod entry;
 mod state;
 
 #[cfg(test)]
 mod group_test;
 
-pub(super) use entry::{COMMIT, DELETE_IF_UNUSED};
+pub use consumer::{Assignment, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who};
+pub(super) use entry::{COMMIT, CONSUMER, DELETE_IF_UNUSED};
 pub use entry::{Change, GroupEntry};
 pub use state::{Classic, Committed, Group, Groups, Kind, Member};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::shard::Slot;
-use crate::shard::group::{Change, GroupEntry};
+use crate::shard::group::{Change, Consumer, GroupEntry};
 use crate::types::{LeaderEpoch, Offset, Partition, TopicId, arc_map};
 
 /// All groups of a shard.
@@ -37,6 +37,8 @@ pub enum Kind {
     Simple,
     #[serde(rename = "c")]
     Classic(Box<Classic>),
+    #[serde(rename = "n")]
+    Consumer(Box<Consumer>),
 }
 
 /// A classic group as of its last completed sync, or since its last member left.
@@ -83,13 +85,24 @@ pub struct Committed {
 impl Group {
     pub fn classic(&self) -> Option<&Classic> {
         match &self.kind {
-            Kind::Simple => None,
             Kind::Classic(classic) => Some(classic),
+            Kind::Simple | Kind::Consumer(_) => None,
+        }
+    }
+
+    pub fn consumer(&self) -> Option<&Consumer> {
+        match &self.kind {
+            Kind::Consumer(consumer) => Some(consumer),
+            Kind::Simple | Kind::Classic(_) => None,
         }
     }
 
     pub fn has_members(&self) -> bool {
-        self.classic().is_some_and(|classic| !classic.members.is_empty())
+        match &self.kind {
+            Kind::Simple => false,
+            Kind::Classic(classic) => !classic.members.is_empty(),
+            Kind::Consumer(consumer) => !consumer.members.is_empty(),
+        }
     }
 }
 
@@ -114,8 +127,15 @@ impl Groups {
         self.clock_ms = self.clock_ms.max(clock_ms);
     }
 
-    pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) {
+    /// False, and no group is changed, when the entry does not follow on what its group is.
+    pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) -> bool {
         self.advance(entry.clock_ms);
+        if let Change::Consumer(change) = &entry.change {
+            let consumer = self.get(entry.slot, &entry.group).and_then(|group| group.consumer());
+            if change.revision.checked_sub(1) != Some(consumer.map_or(0, |consumer| consumer.revision)) {
+                return false;
+            }
+        }
         let now_ms = self.clock_ms;
         let groups = Arc::make_mut(self.slots.entry(entry.slot).or_default());
         match entry.change {
@@ -128,6 +148,15 @@ impl Groups {
             Change::Save(classic) => {
                 let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
                 group.kind = Kind::Classic(Box::new(Classic { since_ms: now_ms, ..classic }));
+            }
+            Change::Consumer(change) => {
+                let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
+                if group.consumer().is_none() {
+                    group.kind = Kind::Consumer(Box::default());
+                }
+                if let Kind::Consumer(consumer) = &mut group.kind {
+                    consumer.apply(*change);
+                }
             }
             Change::Delete => drop(groups.by_id.remove(&entry.group)),
             Change::DeleteOffsets { partitions, until_ms } => {
@@ -148,6 +177,7 @@ impl Groups {
         if groups.by_id.is_empty() {
             self.slots.remove(&entry.slot);
         }
+        true
     }
 
     /// The topic is deleted: nobody asks for its offsets any more.
