@@ -40,6 +40,8 @@ mod reign;
 mod sync_group;
 
 #[cfg(test)]
+mod consumer_served_test;
+#[cfg(test)]
 mod served_test;
 
 use std::sync::Arc;
