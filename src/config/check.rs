@@ -4,7 +4,8 @@ use std::time::Duration;
 use url::Url;
 
 use super::{
-    CacheDisk, Config, Error, GroupAssignor, HostPort, LogFormat, Settings, Size, Span, StoreUrl, StoreUrls, ZoneCidr,
+    CacheDisk, Config, Error, GroupAssignor, GroupMigration, HostPort, LogFormat, Settings, Size, Span, StoreUrl,
+    StoreUrls, ZoneCidr,
 };
 
 const MIB: usize = 1024 * 1024;
@@ -61,6 +62,9 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         group_consumer_assignors: settings
             .group_consumer_assignors
             .unwrap_or_else(|| vec![GroupAssignor::Uniform, GroupAssignor::Range]),
+        group_consumer_migration_policy: settings
+            .group_consumer_migration_policy
+            .unwrap_or(GroupMigration::Bidirectional),
         offsets_retention: span(settings.offsets_retention, Duration::from_secs(7 * 24 * 3600)),
         offsets_topic_partitions: settings.offsets_topic_partitions.unwrap_or(50),
         message_max_bytes: size(settings.message_max_bytes, MIB + 12),

@@ -93,6 +93,7 @@ fn every_setting_has_one_name_in_all_sources() {
         ("group_consumer_heartbeat_interval", "1s", "\"1s\""),
         ("group_consumer_max_size", "60", "60"),
         ("group_consumer_assignors", "range,uniform", "[\"range\", \"uniform\"]"),
+        ("group_consumer_migration_policy", "upgrade", "\"upgrade\""),
         ("offsets_retention", "2days", "\"2days\""),
         ("offsets_topic_partitions", "10", "10"),
         ("message_max_bytes", "2000", "2000"),

@@ -24,7 +24,8 @@ use std::time::Duration;
 pub use cli::{Cli, Command, Inspect};
 pub use settings::{ServeArgs, Settings};
 pub use values::{
-    GroupAssignor, HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneAlias, ZoneCidr, ZoneListener,
+    GroupAssignor, GroupMigration, HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneAlias, ZoneCidr,
+    ZoneListener,
 };
 
 use crate::types::BrokerId;
@@ -68,6 +69,7 @@ pub struct Config {
     pub group_consumer_heartbeat_interval: Duration,
     pub group_consumer_max_size: usize,
     pub group_consumer_assignors: Vec<GroupAssignor>,
+    pub group_consumer_migration_policy: GroupMigration,
     pub offsets_retention: Duration,
     pub offsets_topic_partitions: i32,
     pub request_bytes_max: usize,

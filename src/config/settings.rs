@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::values::stores;
 use super::{
-    ENVIRONMENT_PREFIX, Error, GroupAssignor, HostPort, LogFormat, Size, Span, StoreUrl, ZoneAlias, ZoneCidr,
-    ZoneListener,
+    ENVIRONMENT_PREFIX, Error, GroupAssignor, GroupMigration, HostPort, LogFormat, Size, Span, StoreUrl, ZoneAlias,
+    ZoneCidr, ZoneListener,
 };
 
 /// Declares each setting once: field, flag and key of the file come from the same line.
@@ -95,6 +95,8 @@ settings! {
     /// Assignors that such members may ask for, separated by commas; the first where none does [default: uniform,range]
     #[arg(value_delimiter = ',')]
     group_consumer_assignors: Vec<GroupAssignor>,
+    /// Whether groups with members may go over from the classic to the consumer protocol and back [default: bidirectional]
+    group_consumer_migration_policy: GroupMigration,
     /// Committed offsets are kept so long after the group has become empty [default: 7days]
     offsets_retention: Span,
     /// Partitions of __consumer_offsets, over which groups are spread; counts when it is created [default: 50]

@@ -329,6 +329,16 @@ pub enum GroupAssignor {
     Range,
 }
 
+/// Whether groups with members may go from one protocol to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupMigration {
+    Bidirectional,
+    Upgrade,
+    Downgrade,
+    Disabled,
+}
+
 macro_rules! try_from_string {
     ($($kind:ty),*) => {
         $(impl TryFrom<String> for $kind {

@@ -77,17 +77,14 @@ impl Kinds {
             Ask::Classic(classic::Ask::Join(join)) if is_consumer && !self.consumer.has(id) => {
                 self.classic.ask(now, slot, id, None, classic::Ask::Join(join), waiter);
             }
-            Ask::Classic(ask) if is_consumer => self.consumer.ask_classic(slot, id, ask, waiter),
+            Ask::Classic(ask) if is_consumer => self.consumer.ask_classic(now, topics, (slot, id), ask, waiter),
             Ask::Classic(ask) => self.classic.ask(now, slot, id, applied, ask, waiter),
             Ask::Consumer(consumer::Ask::Beat(beat)) if !is_consumer => {
-                let has_members = applied.is_some_and(Group::has_members) && !self.classic.has(id);
-                if has_members || !self.classic.is_free(id) {
-                    let why = format!("Group {id} is not a consumer group.");
-                    let reply = consumer::Reply::failed(ErrorCode::GroupIdNotFound, why);
+                if beat.epoch == 0
+                    && let Err((error, why)) = self.upgrade(now, topics, (slot, id), applied)
+                {
+                    let reply = consumer::Reply::failed(error, why);
                     return self.consumer.answer(waiter, Reply::Consumer(reply));
-                }
-                if beat.epoch == 0 {
-                    self.classic.forget(id);
                 }
                 self.consumer.ask(now, topics, (slot, id), None, consumer::Ask::Beat(beat), waiter);
             }
@@ -100,6 +97,34 @@ impl Kinds {
                 let applied = applied.filter(|_| is_consumer);
                 self.consumer.ask(now, topics, (slot, id), applied, ask, waiter);
             }
+        }
+        self.downgrade(now);
+    }
+
+    /// Makes a classic group one of the consumer protocol, since somebody joins who speaks it.
+    fn upgrade(
+        &mut self,
+        now: Instant,
+        topics: &dyn Topics,
+        (slot, id): (Slot, &str),
+        applied: Option<&Group>,
+    ) -> Result<(), (ErrorCode, String)> {
+        if let Some(classic) = applied.and_then(Group::classic).filter(|classic| !classic.members.is_empty())
+            && !self.classic.has(id)
+        {
+            self.classic.load(now, slot, id, classic);
+        }
+        if !self.classic.is_free(id) {
+            self.consumer.receive(now, topics, (slot, id), self.classic.migrants(id))?;
+        }
+        self.classic.part(now, id);
+        Ok(())
+    }
+
+    /// Groups of the consumer protocol with none left who speaks it are classic again.
+    fn downgrade(&mut self, now: Instant) {
+        for (slot, id, migrants) in self.consumer.departures() {
+            self.classic.receive(now, slot, &id, migrants);
         }
     }
 
@@ -116,16 +141,24 @@ impl Kinds {
             Then::Classic(then) => self.classic.decided(now, id, then, decided),
             Then::Consumer(then) => {
                 let logged = applied.and_then(|(slot, group)| Some((slot, group.consumer()?)));
+                let failed = decided.is_err();
                 let decided = decided.map_err(|error| (error, logged));
                 self.consumer.decided(now, topics, id, then, decided);
+                // It did not become what it was to be.
+                let classic = applied.and_then(|(slot, group)| Some((slot, group.classic()?)));
+                if let Some((slot, classic)) = classic.filter(|_| failed && !self.classic.has(id)) {
+                    self.classic.load(now, slot, id, classic);
+                }
             }
         }
+        self.downgrade(now);
     }
 
     /// Does what is late by now.
     pub fn tick(&mut self, now: Instant, topics: &dyn Topics) {
         self.classic.tick(now);
         self.consumer.tick(now, topics);
+        self.downgrade(now);
     }
 
     /// When [`Kinds::tick`] has something to look at.

@@ -32,6 +32,7 @@ mod join_group;
 mod kinds;
 mod leave_group;
 mod list_groups;
+mod migrants;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
@@ -66,7 +67,7 @@ pub use sync_group::sync_group;
 use crate::admin::Admin;
 pub use crate::admin::Context;
 use crate::cluster::Cluster;
-use crate::config::Config;
+use crate::config::{Config, GroupMigration};
 use crate::index::Shards;
 use crate::protocol::ErrorCode;
 
@@ -87,6 +88,7 @@ pub struct Settings {
 
 impl From<&Config> for Settings {
     fn from(config: &Config) -> Settings {
+        let policy = config.group_consumer_migration_policy;
         Settings {
             session_timeout_min: config.group_min_session_timeout,
             session_timeout_max: config.group_max_session_timeout,
@@ -103,6 +105,10 @@ impl From<&Config> for Settings {
                 members_max: config.group_consumer_max_size,
                 groups_max: GROUPS_MAX,
                 assignors: config.group_consumer_assignors.iter().map(|assignor| (*assignor).into()).collect(),
+                upgrades: matches!(policy, GroupMigration::Bidirectional | GroupMigration::Upgrade),
+                downgrades: matches!(policy, GroupMigration::Bidirectional | GroupMigration::Downgrade),
+                classic_members_max: config.group_max_size,
+                metadata_bytes_max: GROUP_METADATA_BYTES_MAX,
                 offsets_retention: config.offsets_retention,
             },
         }

@@ -209,6 +209,10 @@ impl Coordinator {
         self.groups.get(id).is_none_or(|group| group.state == GroupState::Empty && group.members.is_empty())
     }
 
+    pub(super) fn insert(&mut self, id: &str, group: Live) {
+        self.groups.insert(id.to_owned(), group);
+    }
+
     pub(super) fn live(&self, id: &str) -> Option<&Live> {
         self.groups.get(id)
     }

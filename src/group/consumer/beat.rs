@@ -38,17 +38,7 @@ impl Turn<'_> {
         let (owned, epoch) = (beat.owned.clone(), beat.epoch);
         let before = group.members[id].current.clone();
         let has_changed = update_who(group, &beat) || is_new;
-        if has_changed || !group.resolved.is_of(self.topics) {
-            let topics_changed = group.resolve(self.topics);
-            if has_changed || topics_changed {
-                group.set_epoch(group.epoch + 1);
-                tracing::debug!(group = self.id, epoch = group.epoch, member = id, "a new epoch of a group");
-            }
-        }
-        if group.epoch > group.assignment_epoch {
-            group.retarget(self.settings.assignor_default());
-        }
-        self.reconcile(group, id, owned.as_ref());
+        self.advance(group, id, has_changed, owned.as_ref());
         group.renew_session(id, self.settings.session_timeout, self.now);
         let current = &group.members[id].current;
         tracing::trace!(group = self.id, member = id, said = epoch, is = current.epoch, "a heartbeat");
@@ -91,19 +81,31 @@ impl Turn<'_> {
             }
             return Ok(is_new);
         };
-        if group.members[&former].current.epoch != LEAVES_FOR_NOW {
+        let holder = &group.members[&former];
+        if holder.current.epoch != LEAVES_FOR_NOW && holder.who.classic.is_none() {
             let why = format!(
                 "Static member {id} with instance id {instance} cannot join the group because the instance id is owned \
                  by {former} member."
             );
             return Err((ErrorCode::UnreleasedInstanceId, why));
         }
-        if let Some(member) = group.remove(&former) {
-            let current = Current { epoch: 0, previous_epoch: 0, ..member.current };
-            group.statics.insert(instance.clone(), id.to_owned());
-            group.add(id, Member { who: member.who, target: member.target, current, ..Member::default() });
-        }
+        group.replace(&former, id);
         Ok(false)
+    }
+
+    /// What follows from what a member said: perhaps a new epoch, new targets, and its own next step.
+    pub fn advance(&mut self, group: &mut Live, id: &str, has_changed: bool, owned: Option<&Assignment>) {
+        if has_changed || !group.resolved.is_of(self.topics) {
+            let topics_changed = group.resolve(self.topics);
+            if has_changed || topics_changed {
+                group.set_epoch(group.epoch + 1);
+                tracing::debug!(group = self.id, epoch = group.epoch, member = id, "a new epoch of a group");
+            }
+        }
+        if group.epoch > group.assignment_epoch {
+            group.retarget(self.settings.assignor_default());
+        }
+        self.reconcile(group, id, owned);
     }
 
     fn reconcile(&mut self, group: &mut Live, id: &str, owned: Option<&Assignment>) {
@@ -147,9 +149,13 @@ impl Turn<'_> {
 
     /// It is no member any more, and has to let go of everything.
     fn fence(&mut self, group: &mut Live, id: &str) {
+        // A group that becomes a classic one goes on with its epoch as its generation.
+        let becomes_classic = group.is_classic_but(Some(id), self.settings);
         if group.remove(id).is_some() {
             group.resolve(self.topics);
-            group.set_epoch(group.epoch + 1);
+            if !becomes_classic {
+                group.set_epoch(group.epoch + 1);
+            }
         }
     }
 
@@ -179,6 +185,7 @@ fn update_who(group: &mut Live, beat: &Beat) -> bool {
         topics: beat.topics.clone().unwrap_or_else(|| was.topics.clone()),
         pattern,
         assignor: beat.assignor.clone().or_else(|| was.assignor.clone()),
+        classic: None,
     };
     let changed = (&who.topics, &who.pattern) != (&was.topics, &was.pattern);
     group.set_who(&beat.member, who);

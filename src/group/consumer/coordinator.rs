@@ -32,6 +32,14 @@ pub struct Settings {
     pub groups_max: usize,
     /// Those that members may ask for; the first where none does (Kafka: `group.consumer.assignors`).
     pub assignors: Vec<Assignor>,
+    /// Classic groups with members become ones of this protocol when somebody joins who speaks it, and classic again when
+    /// the last such has gone (Kafka: `group.consumer.migration.policy`).
+    pub upgrades: bool,
+    pub downgrades: bool,
+    /// Members of a classic group.
+    pub classic_members_max: usize,
+    /// Metadata of one group's members that speak the classic protocol.
+    pub metadata_bytes_max: usize,
     /// Committed offsets are forgotten so long after nobody needs them (Kafka: `offsets.retention.minutes`).
     pub offsets_retention: Duration,
 }
@@ -69,6 +77,8 @@ pub struct Coordinator {
     /// More looks than that are more than there are members.
     due_max: usize,
     commands: Vec<Command>,
+    /// Groups that nobody who speaks this protocol is left in.
+    pub(super) leaving: Vec<String>,
 }
 
 /// One group's turn: what its transitions need besides the group itself.
@@ -108,6 +118,7 @@ impl Coordinator {
             due: BinaryHeap::new(),
             due_max: DUE_SLACK,
             commands: Vec::new(),
+            leaving: Vec::new(),
         }
     }
 
@@ -145,7 +156,7 @@ impl Coordinator {
                     }
                     let (timeout, new) = (self.settings.session_timeout, || Live::new(slot));
                     let group = consumer.map_or_else(new, |consumer| Live::load(slot, consumer, timeout, now));
-                    self.groups.insert(id.to_owned(), group);
+                    self.insert(id, group);
                 }
                 self.turn(now, topics, id, |turn, group| turn.beat(group, beat, waiter));
             }
@@ -223,6 +234,14 @@ impl Coordinator {
         self.groups.iter().map(|(id, group)| told(id, group.state())).chain(from_log).collect()
     }
 
+    pub(super) fn insert(&mut self, id: &str, group: Live) {
+        self.groups.insert(id.to_owned(), group);
+    }
+
+    pub(super) fn take(&mut self, id: &str) -> Option<Live> {
+        self.groups.remove(id)
+    }
+
     pub(super) fn live(&self, id: &str) -> Option<&Live> {
         self.groups.get(id)
     }
@@ -282,6 +301,9 @@ impl Coordinator {
         if group.is_idle() {
             self.groups.remove(id);
             return;
+        }
+        if group.saving.is_idle() && group.is_classic_but(None, &self.settings) {
+            self.leaving.push(id.to_owned());
         }
         std::mem::take(&mut group.unwatched).iter().for_each(|member| self.watch(id, member));
         if self.due.len() > self.due_max {

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use crate::group::consumer::ask::{Described, MemberDescribed};
 use crate::group::consumer::assignor::Assignor;
+use crate::group::consumer::coordinator::Settings;
 use crate::group::consumer::reconcile::each;
 use crate::group::consumer::saving::Saving;
 use crate::group::consumer::target::Resolved;
@@ -28,6 +29,8 @@ pub(super) struct Live {
     /// What the subscriptions mean, as of some version of the topics.
     pub resolved: Resolved,
     pub saving: Saving,
+    /// How many members speak this protocol, not the classic one.
+    modern: usize,
     /// Members whose timers the coordinator does not look at in time yet.
     pub unwatched: Vec<String>,
 }
@@ -44,15 +47,21 @@ pub(super) struct Member {
 pub(super) struct Timers {
     /// Silent for its session by then.
     pub session: Option<Instant>,
-    /// Too slow to let go of its partitions by then.
-    pub revocation: Option<Instant>,
+    /// Too slow by then: to let go of its partitions or, speaking the classic protocol, to join or to sync.
+    pub step: Option<Instant>,
     /// When the coordinator will look at it.
     pub queued: Option<Instant>,
 }
 
+impl Member {
+    pub fn rebalance_timeout(&self) -> Duration {
+        millis(self.who.rebalance_timeout_ms)
+    }
+}
+
 impl Timers {
     pub fn next(&self) -> Option<Instant> {
-        self.session.into_iter().chain(self.revocation).min()
+        self.session.into_iter().chain(self.step).min()
     }
 
     fn is_watched(&self) -> bool {
@@ -73,6 +82,7 @@ impl Live {
             owned: HashSet::new(),
             resolved: Resolved::default(),
             saving: Saving::default(),
+            modern: 0,
             unwatched: Vec::new(),
         }
     }
@@ -87,6 +97,7 @@ impl Live {
         for (id, saved) in &consumer.members {
             let (who, target) = (saved.who.clone(), saved.target.clone());
             who.instance.iter().for_each(|instance| drop(live.statics.insert(instance.clone(), id.clone())));
+            live.modern += usize::from(who.classic.is_none());
             live.members.insert(id.clone(), Member { who, target, ..Member::default() });
             live.own(id, saved.current.clone());
             live.renew_session(id, session_timeout, now);
@@ -107,6 +118,8 @@ impl Live {
     pub fn set_who(&mut self, id: &str, who: Who) {
         let Some(member) = self.members.get_mut(id).filter(|member| member.who != who) else { return };
         who.instance.iter().for_each(|instance| drop(self.statics.insert(instance.clone(), id.to_owned())));
+        self.modern -= usize::from(member.who.classic.is_none());
+        self.modern += usize::from(who.classic.is_none());
         member.who = who;
         self.saving.touch_member(id).who = true;
     }
@@ -138,6 +151,8 @@ impl Live {
     }
 
     pub fn add(&mut self, id: &str, member: Member) {
+        self.modern += usize::from(member.who.classic.is_none());
+        member.who.instance.iter().for_each(|instance| drop(self.statics.insert(instance.clone(), id.to_owned())));
         self.members.insert(id.to_owned(), Member { current: Current::default(), ..member });
         *self.saving.touch_member(id) = super::saving::Parts { who: true, target: true, current: true };
         self.own(id, member.current);
@@ -146,6 +161,7 @@ impl Live {
     /// Its partitions are free.
     pub fn remove(&mut self, id: &str) -> Option<Member> {
         let member = self.members.remove(id)?;
+        self.modern -= usize::from(member.who.classic.is_none());
         release(&mut self.owned, &member.current);
         if let Some(instance) = &member.who.instance
             && self.statics.get(instance).is_some_and(|of| of == id)
@@ -156,6 +172,14 @@ impl Live {
         Some(member)
     }
 
+    /// A static member has come back under another id: it goes on where it was.
+    pub fn replace(&mut self, former: &str, id: &str) {
+        if let Some(member) = self.remove(former) {
+            let current = Current { epoch: 0, previous_epoch: 0, ..member.current };
+            self.add(id, Member { current, timers: Timers::default(), ..member });
+        }
+    }
+
     pub fn set_epoch(&mut self, epoch: i32) {
         self.epoch = epoch;
         self.saving.touch();
@@ -163,23 +187,32 @@ impl Live {
 
     pub fn renew_session(&mut self, id: &str, session_timeout: Duration, now: Instant) {
         if let Some(member) = self.members.get_mut(id) {
-            member.timers.session = Some(now + session_timeout);
-            if !member.timers.is_watched() {
-                self.unwatched.push(id.to_owned());
-            }
+            let own = member.who.classic.as_ref().map(|classic| millis(classic.session_timeout_ms));
+            member.timers.session = Some(now + own.unwrap_or(session_timeout));
+            self.watch(id);
         }
     }
 
     /// Whoever is to let go of partitions has as long as it has asked for.
     pub fn watch_revocation(&mut self, id: &str, now: Instant) {
-        if let Some(member) = self.members.get_mut(id) {
-            let patience = Duration::from_millis(u64::try_from(member.who.rebalance_timeout_ms).unwrap_or(0));
-            let is_due = member.current.state == MemberState::Unrevoked && member.current.epoch >= 0;
-            member.timers.revocation = is_due.then_some(now + patience);
-            if !member.timers.is_watched() {
-                self.unwatched.push(id.to_owned());
-            }
+        let Some(member) = self.members.get_mut(id).filter(|member| member.who.classic.is_none()) else { return };
+        let is_due = member.current.state == MemberState::Unrevoked && member.current.epoch >= 0;
+        member.timers.step = is_due.then_some(now + member.rebalance_timeout());
+        self.watch(id);
+    }
+
+    pub fn watch(&mut self, id: &str) {
+        if self.members.get(id).is_some_and(|member| !member.timers.is_watched()) {
+            self.unwatched.push(id.to_owned());
         }
+    }
+
+    /// There is somebody, and all speak the classic protocol, apart from this one.
+    pub fn is_classic_but(&self, one: Option<&str>, settings: &Settings) -> bool {
+        let others = self.members.len() - one.iter().filter(|id| self.members.contains_key(**id)).count();
+        let is_modern = |id: &str| self.members.get(id).is_some_and(|member| member.who.classic.is_none());
+        let modern = self.modern - usize::from(one.is_some_and(is_modern));
+        settings.downgrades && (1..=settings.classic_members_max).contains(&others) && modern == 0
     }
 
     /// Kafka's name of the state (`ConsumerGroup.maybeUpdateGroupState`).
@@ -226,6 +259,10 @@ impl Live {
             members: members.collect(),
         }
     }
+}
+
+fn millis(ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 pub(super) const EMPTY: &str = "Empty";

@@ -22,8 +22,11 @@
 mod ask;
 mod assignor;
 mod beat;
+mod classics;
 mod coordinator;
+mod embedded;
 mod live;
+mod migrate;
 mod offsets;
 mod pattern;
 mod reconcile;

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
+use tokio::time::Instant;
+
 use crate::group::Reply as AnyReply;
 use crate::group::classic::{self, Commit, Waiter};
 use crate::group::consumer::coordinator::{Coordinator, Then};
 use crate::group::consumer::live::Live;
+use crate::group::consumer::target::Topics;
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Change, Committed, Group};
@@ -23,6 +26,9 @@ impl Live {
         if caller.generation < 0 && self.members.is_empty() {
             return Ok(());
         }
+        if let Some(member) = self.members.get(&caller.member).filter(|member| member.who.classic.is_some()) {
+            return self.validate_classic(member, caller.generation);
+        }
         let allowed = self.validate_epoch(&caller.member, caller.generation);
         match commit.knows_group_id_not_found || allowed == Err(ErrorCode::UnknownMemberId) {
             true => allowed,
@@ -34,7 +40,14 @@ impl Live {
 
 impl Coordinator {
     /// What is asked of any kind of group, or in the words of the classic protocol: of a group of this kind.
-    pub fn ask_classic(&mut self, slot: Slot, id: &str, ask: classic::Ask, waiter: Waiter) {
+    pub fn ask_classic(
+        &mut self,
+        now: Instant,
+        topics: &dyn Topics,
+        (slot, id): (Slot, &str),
+        ask: classic::Ask,
+        waiter: Waiter,
+    ) {
         let done = Then::Answer(waiter, AnyReply::Classic(classic::Reply::Done));
         match ask {
             classic::Ask::Commit(commit) => {
@@ -55,12 +68,17 @@ impl Coordinator {
             classic::Ask::DeleteGroup => self.propose(slot, id, Change::Delete, done),
             classic::Ask::DeleteOffsets(offsets) => self.delete_offsets(slot, id, &offsets, waiter),
             classic::Ask::Describe => self.answer(waiter, AnyReply::Classic(classic::Reply::Described(None))),
-            classic::Ask::Join(join) => {
-                let refused =
-                    classic::Reply::JoinFailed { error: ErrorCode::InconsistentGroupProtocol, member: join.member };
-                self.answer(waiter, AnyReply::Classic(refused));
+            classic::Ask::Join(join) => self.turn(now, topics, id, |turn, group| turn.join(group, join, waiter)),
+            classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) if !self.has(id) => {
+                self.fail(waiter, ErrorCode::UnknownMemberId);
             }
-            classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) => self.fail(waiter, ErrorCode::UnknownMemberId),
+            classic::Ask::Sync(sync) => self.turn(now, topics, id, |turn, group| turn.sync(group, sync, waiter)),
+            classic::Ask::Heartbeat(caller) => {
+                self.turn(now, topics, id, |turn, group| turn.heartbeat(group, &caller, waiter));
+            }
+            classic::Ask::Leave(leavers) if self.has(id) => {
+                self.turn(now, topics, id, |turn, group| turn.leave_classic(group, &leavers, waiter));
+            }
             classic::Ask::Leave(leavers) => {
                 let each = classic::Reply::Each(vec![ErrorCode::UnknownMemberId; leavers.len()]);
                 self.answer(waiter, AnyReply::Classic(each));

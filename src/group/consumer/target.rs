@@ -38,6 +38,10 @@ impl Resolved {
         self.patterns.get(pattern).is_some_and(|names| names.contains(topic))
     }
 
+    pub fn names(&self) -> BTreeMap<TopicId, &String> {
+        self.topics.iter().map(|(name, (id, _))| (*id, name)).collect()
+    }
+
     fn digest(&self) -> u32 {
         let mut bytes = BytesMut::new();
         for (name, (id, partitions)) in &self.topics {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use crate::types::{TopicId, arc_map};
 
@@ -48,6 +49,16 @@ pub struct Who {
     pub pattern: Option<String>,
     /// The assignor it prefers.
     pub assignor: Option<String>,
+    /// It speaks the classic protocol, in a group that is on its way from one to the other.
+    pub classic: Option<ClassicMember>,
+}
+
+/// What a member says in the classic protocol only.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassicMember {
+    pub session_timeout_ms: i32,
+    /// In the order of preference, with the member's metadata for each.
+    pub protocols: Vec<(String, ByteBuf)>,
 }
 
 /// How far a member has come.

@@ -1,8 +1,11 @@
 //! ▲ The packed form of a [`ConsumerChange`].
 
 use bytes::{BufMut, BytesMut};
+use serde_bytes::ByteBuf;
 
-use crate::shard::group::consumer::{Assignment, ConsumerChange, Current, MemberChange, MemberState, Who};
+use crate::shard::group::consumer::{
+    Assignment, ClassicMember, ConsumerChange, Current, MemberChange, MemberState, Who,
+};
 use crate::shard::group::entry::{optional, put_optional, string};
 use crate::types::TopicId;
 use crate::types::varint::{self, Malformed, Reader};
@@ -69,6 +72,15 @@ fn put_who(out: &mut BytesMut, who: &Who) {
     who.topics.iter().for_each(|topic| varint::put_bytes(out, topic.as_bytes()));
     put_optional(out, who.pattern.as_deref());
     put_optional(out, who.assignor.as_deref());
+    out.put_u8(who.classic.is_some().into());
+    if let Some(classic) = &who.classic {
+        varint::put_signed(out, classic.session_timeout_ms.into());
+        varint::put(out, classic.protocols.len() as u64);
+        for (name, metadata) in &classic.protocols {
+            varint::put_bytes(out, name.as_bytes());
+            varint::put_bytes(out, metadata);
+        }
+    }
 }
 
 fn read_who(r: &mut Reader) -> Result<Who, Malformed> {
@@ -81,7 +93,19 @@ fn read_who(r: &mut Reader) -> Result<Who, Malformed> {
         topics: (0..r.count(1)?).map(|_| string(r)).collect::<Result<_, _>>()?,
         pattern: optional(r)?,
         assignor: optional(r)?,
+        classic: match r.byte()? {
+            0 => None,
+            1 => Some(read_classic(r)?),
+            _ => return Err(Malformed),
+        },
     })
+}
+
+fn read_classic(r: &mut Reader) -> Result<ClassicMember, Malformed> {
+    let session_timeout_ms = int(r)?;
+    let protocol = |r: &mut Reader| Ok((string(r)?, ByteBuf::from(r.bytes()?.to_vec())));
+    let protocols = (0..r.count(2)?).map(|_| protocol(r)).collect::<Result<_, _>>()?;
+    Ok(ClassicMember { session_timeout_ms, protocols })
 }
 
 fn put_current(out: &mut BytesMut, current: &Current) {

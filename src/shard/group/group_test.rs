@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use crate::shard::group::{
-    Assignment, Change, Classic, Committed, ConsumerChange, Current, GroupEntry, Member, MemberChange, MemberState, Who,
+    Assignment, Change, Classic, ClassicMember, Committed, ConsumerChange, Current, GroupEntry, Member, MemberChange,
+    MemberState, Who,
 };
 use crate::shard::{Create, Entry, Outcome, State};
 use crate::types::{Partition, TopicId};
@@ -77,6 +78,7 @@ fn step(revision: u64) -> Change {
         topics: ["t".to_owned(), "u".to_owned()].into(),
         pattern: Some("t.*".into()),
         assignor: Some("uniform".into()),
+        classic: Some(ClassicMember { session_timeout_ms: 1, protocols: vec![("range".into(), vec![1, 2].into())] }),
     };
     let (assigned, revoking) = (assignment(&[0, 3, 900]), assignment(&[4]));
     let current = Current { epoch: -2, previous_epoch: 3, state: MemberState::Unrevoked, assigned, revoking };

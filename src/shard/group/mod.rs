@@ -17,7 +17,9 @@ mod state;
 #[cfg(test)]
 mod group_test;
 
-pub use consumer::{Assignment, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who};
+pub use consumer::{
+    Assignment, ClassicMember, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who,
+};
 pub(super) use entry::{COMMIT, CONSUMER, DELETE_IF_UNUSED};
 pub use entry::{Change, GroupEntry};
 pub use state::{Classic, Committed, Group, Groups, Kind, Member};

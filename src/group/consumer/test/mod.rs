@@ -2,6 +2,7 @@
 
 mod coordination;
 mod joining;
+mod migrating;
 mod offsets;
 mod reconciling;
 mod statics;
@@ -77,6 +78,10 @@ fn settings() -> AllSettings {
             members_max: 100,
             groups_max: 10,
             assignors: Assignor::ALL.to_vec(),
+            upgrades: true,
+            downgrades: true,
+            classic_members_max: 100,
+            metadata_bytes_max: 1 << 20,
             offsets_retention: Duration::from_secs(1000),
         },
     }
