@@ -88,15 +88,18 @@ impl Member {
         told.error_code
     }
 
-    async fn commit(&self, client: &mut Client, epoch: i32, offset: i64) -> i16 {
+    fn commits(&self, epoch: i32, offset: i64) -> OffsetCommitRequest {
         let partition = OffsetCommitRequestPartition::default().with_partition_index(0).with_committed_offset(offset);
         let topic = OffsetCommitRequestTopic::default().with_name(text("t").into()).with_partitions(vec![partition]);
-        let request = OffsetCommitRequest::default()
+        OffsetCommitRequest::default()
             .with_group_id(text("g").into())
             .with_generation_id_or_member_epoch(epoch)
             .with_member_id(self.id.clone())
-            .with_topics(vec![topic]);
-        let answer: OffsetCommitResponse = client.ask(ApiKey::OffsetCommit, 9, &request).await;
+            .with_topics(vec![topic])
+    }
+
+    async fn commit(&self, client: &mut Client, epoch: i32, offset: i64) -> i16 {
+        let answer: OffsetCommitResponse = client.ask(ApiKey::OffsetCommit, 9, &self.commits(epoch, offset)).await;
         answer.topics[0].partitions[0].error_code
     }
 
@@ -164,6 +167,24 @@ async fn every_version_of_the_consumer_protocol_is_answered() {
         let left = beat(&mut client, version, &heartbeat(&member.id, -1)).await;
         assert_eq!((left.error_code, left.member_epoch), (0, -1));
     }
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_that_are_sent_at_once_are_taken_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, mut client) = broker_in(dir.path(), FEW).await;
+    create(&mut client, "t", 2).await;
+    coordinator(&mut client).await;
+    let member = Member::joined(&mut client, "a").await;
+    for offset in 0..100 {
+        client.send(ApiKey::OffsetCommit, 9, &member.commits(member.epoch, offset)).await;
+    }
+    for _ in 0..100 {
+        let answer: OffsetCommitResponse = client.receive(ApiKey::OffsetCommit, 9).await;
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+    }
+    assert_eq!(member.committed(&mut client, member.epoch).await, Ok(99));
     node.shut_down().await;
 }
 

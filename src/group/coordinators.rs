@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::cluster::Cluster;
 use crate::commit::Sequencers;
 use crate::group::classic::{self, Listed};
-use crate::group::{Ask, Reply, Settings, place, reign::Reign};
+use crate::group::{Ask, Metrics, Reply, Settings, place, reign::Reign};
 use crate::index::OpenShard;
 use crate::protocol::ErrorCode;
 use crate::types::{Partition, ShardId};
@@ -21,6 +21,7 @@ pub struct Coordinators {
     settings: Settings,
     queues: RwLock<HashMap<ShardId, mpsc::Sender<Request>>>,
     stop: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
 }
 
 pub(super) enum Request {
@@ -44,7 +45,14 @@ impl Request {
 
 impl Coordinators {
     pub fn new(cluster: Cluster, sequencers: Arc<Sequencers>, settings: Settings) -> Self {
-        Coordinators { cluster, sequencers, settings, queues: RwLock::default(), stop: watch::Sender::new(false) }
+        Coordinators {
+            cluster,
+            sequencers,
+            settings,
+            queues: RwLock::default(),
+            stop: watch::Sender::new(false),
+            metrics: Arc::default(),
+        }
     }
 
     /// Starts the coordinator of a shard that was just opened.
@@ -57,6 +65,7 @@ impl Coordinators {
             sequencers: self.sequencers.clone(),
             settings: self.settings.clone(),
             stop: self.stop.subscribe(),
+            metrics: self.metrics.clone(),
         };
         tokio::spawn(keeper.run(requests));
     }
@@ -96,6 +105,17 @@ impl Coordinators {
         Ok(all)
     }
 
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Has the metrics say which groups there are now. A coordinator that is not ready yet leaves them as they were.
+    pub async fn count(&self) {
+        if let Ok(listed) = self.list().await {
+            self.metrics.count(&listed);
+        }
+    }
+
     async fn send(&self, shard: ShardId, request: Request) -> bool {
         let queue = self.queues.read().expect("no writer panics").get(&shard).cloned();
         match queue {
@@ -112,6 +132,7 @@ pub(super) struct Keeper {
     pub sequencers: Arc<Sequencers>,
     pub settings: Settings,
     pub stop: watch::Receiver<bool>,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Keeper {

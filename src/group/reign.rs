@@ -15,11 +15,11 @@ use crate::group::classic::Waiter;
 use crate::group::consumer::Topics;
 use crate::group::coordinators::{Keeper, Request};
 use crate::group::kinds::{Command, Kinds, Then};
-use crate::group::{Reply, classic};
+use crate::group::{Metrics, Reply, classic};
 use crate::index::OpenShard;
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
-use crate::shard::group::{Change, Group, GroupEntry};
+use crate::shard::group::{Change, Group, GroupCommit, GroupCommits, GroupEntry};
 use crate::shard::{Entry, Slot};
 use crate::types::TopicId;
 
@@ -28,7 +28,18 @@ const PROPOSALS_MAX: usize = 1024;
 /// How often offsets are looked at for their age (Kafka: `offsets.retention.check.interval.ms`).
 const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 
-type Decided = (String, (Slot, Then), Result<(), ErrorCode>);
+/// Entries of commits on their way; what comes meanwhile is gathered into the next one.
+const COMMIT_ENTRIES_MAX: usize = 2;
+/// Commits in one entry, and their partitions.
+const COMMITS_MAX: usize = 256;
+const OFFSETS_MAX: usize = 4096;
+
+/// Groups that an entry was about, what becomes of each, and whether the log has it.
+struct Decided {
+    of: Vec<(String, Slot, Then)>,
+    is_commits: bool,
+    outcome: Result<(), ErrorCode>,
+}
 
 /// This broker's time as the coordinator of a shard's groups, in one term: begun from applied state, and with its end
 /// all that was not in the log is forgotten.
@@ -45,6 +56,10 @@ pub(super) struct Reign {
     waiting: HashMap<Waiter, oneshot::Sender<Reply>>,
     waiter_next: Waiter,
     proposals: FuturesOrdered<BoxFuture<'static, Decided>>,
+    /// Commits that are not proposed yet.
+    commits: Vec<(GroupCommit, Then)>,
+    commit_entries: usize,
+    metrics: Arc<Metrics>,
 }
 
 impl Reign {
@@ -71,6 +86,9 @@ impl Reign {
             waiting: HashMap::new(),
             waiter_next: 0,
             proposals: FuturesOrdered::new(),
+            commits: Vec::new(),
+            commit_entries: 0,
+            metrics: keeper.metrics.clone(),
         }
     }
 
@@ -85,7 +103,7 @@ impl Reign {
         let goes_on = loop {
             self.obey();
             let late_at = self.groups.deadline().map_or(sweep_at, |at| sweep_at.min(at));
-            let open = self.proposals.len() < PROPOSALS_MAX;
+            let open = self.proposals.len() + self.commits.len() < PROPOSALS_MAX;
             tokio::select! {
                 changed = leadership.changed() => {
                     let now = *leadership.borrow();
@@ -94,11 +112,9 @@ impl Reign {
                     }
                 }
                 changed = stop.changed() => break changed.is_ok(),
-                Some((id, then, decided)) = self.proposals.next() => {
-                    self.decided(&id, then, decided);
-                }
+                Some(decided) = self.proposals.next() => self.decided(decided),
                 request = requests.recv(), if open => match request {
-                    Some(request) => self.take(request),
+                    Some(request) => self.take_all(request, requests),
                     None => break false,
                 },
                 () = sleep_until(late_at) => {
@@ -116,6 +132,17 @@ impl Reign {
             let _ = answer.send(not_here());
         }
         goes_on
+    }
+
+    /// With all others that wait already.
+    fn take_all(&mut self, first: Request, requests: &mut mpsc::Receiver<Request>) {
+        self.take(first);
+        for _ in 1..COMMITS_MAX {
+            match requests.try_recv() {
+                Ok(request) => self.take(request),
+                Err(_) => return,
+            }
+        }
     }
 
     fn take(&mut self, request: Request) {
@@ -143,13 +170,16 @@ impl Reign {
         self.groups.ask(Instant::now(), &self.topics, (slot, &id), applied.as_deref(), *ask, waiter);
     }
 
-    fn decided(&mut self, id: &str, (slot, then): (Slot, Then), decided: Result<(), ErrorCode>) {
+    fn decided(&mut self, decided: Decided) {
         self.topics.refresh(&self.cluster);
-        // What went wrong begins again from what the log has.
-        let failed = decided.is_err();
-        let applied = self.shard.replica().read(|state| state.groups().get(slot, id).filter(|_| failed).cloned());
-        let applied = applied.as_deref().map(|group| (slot, group));
-        self.groups.decided(Instant::now(), &self.topics, id, (then, applied), decided);
+        self.commit_entries -= usize::from(decided.is_commits);
+        let failed = decided.outcome.is_err();
+        for (id, slot, then) in decided.of {
+            // What went wrong begins again from what the log has.
+            let applied = self.shard.replica().read(|state| state.groups().get(slot, &id).filter(|_| failed).cloned());
+            let applied = applied.as_deref().map(|group| (slot, group));
+            self.groups.decided(Instant::now(), &self.topics, &id, (then, applied), decided.outcome);
+        }
     }
 
     fn obey(&mut self) {
@@ -164,12 +194,49 @@ impl Reign {
                 Command::Propose { slot, group, change, then } => self.propose(slot, group, change, then),
             }
         }
+        while !self.commits.is_empty() && self.commit_entries < COMMIT_ENTRIES_MAX {
+            self.propose_commits();
+        }
     }
 
     fn propose(&mut self, slot: Slot, group: String, change: Change, then: Then) {
+        if let Change::Commit { retention_ms, offsets } = change {
+            self.commits.push((GroupCommit { slot, group, retention_ms, offsets }, then));
+            return;
+        }
+        // In the order in which they were decided: what follows a commit may be the end of its group.
+        while !self.commits.is_empty() {
+            self.propose_commits();
+        }
         let entry = GroupEntry { slot, term: self.term, clock_ms: self.now_ms(), group: group.clone(), change };
-        let decided = self.sequencers.entry(self.shard.id, Entry::Group(entry).encode());
-        let decided = async move { (group, (slot, then), outcome(decided.await.unwrap_or(Answer::Unknown))) };
+        self.send(Entry::Group(entry), vec![(group, slot, then)], false);
+    }
+
+    /// As many as one entry may have.
+    fn propose_commits(&mut self) {
+        let mut offsets = 0;
+        let fits = |(commit, _): &&(GroupCommit, Then)| {
+            offsets += commit.offsets.len();
+            offsets <= OFFSETS_MAX
+        };
+        let count = self.commits.iter().take(COMMITS_MAX).take_while(fits).count().max(1);
+        let (mut commits, mut of) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (commit, then) in self.commits.drain(..count.min(self.commits.len())) {
+            of.push((commit.group.clone(), commit.slot, then));
+            commits.push(commit);
+        }
+        self.metrics.committed(commits.len() as u64);
+        let (term, clock_ms) = (self.term, self.now_ms());
+        self.send(Entry::GroupCommits(GroupCommits { term, clock_ms, commits }), of, true);
+    }
+
+    fn send(&mut self, entry: Entry, of: Vec<(String, Slot, Then)>, is_commits: bool) {
+        let decided = self.sequencers.entry(self.shard.id, entry.encode());
+        self.commit_entries += usize::from(is_commits);
+        let decided = async move {
+            let outcome = outcome(decided.await.unwrap_or(Answer::Unknown));
+            Decided { of, is_commits, outcome }
+        };
         self.proposals.push_back(decided.boxed());
     }
 

@@ -127,6 +127,10 @@ impl Printer {
                 };
                 (what, json!({ "slot": entry.slot, "term": entry.term, "group": entry.group }))
             }
+            Ok(Entry::GroupCommits(entry)) => {
+                let groups: Vec<&str> = entry.commits.iter().map(|commit| commit.group.as_str()).collect();
+                ("commit_offsets", json!({ "term": entry.term, "groups": groups }))
+            }
             Ok(Entry::GroupClock { term, clock_ms }) => ("group_clock", json!({ "term": term, "clock_ms": clock_ms })),
             Err(e) => ("unreadable", json!({ "error": e.to_string() })),
         }

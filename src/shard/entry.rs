@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::shard::group::{self, GroupEntry};
+use crate::shard::group::{self, GroupCommits, GroupEntry};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp, TopicId};
 
@@ -26,6 +26,7 @@ pub enum Entry {
         before: Timestamp,
     },
     Group(GroupEntry),
+    GroupCommits(GroupCommits),
     /// Time has passed for groups whose coordinator had nothing to say.
     GroupClock {
         term: u64,
@@ -112,7 +113,7 @@ const RELEASE: u8 = 3;
 const DELETE: u8 = 4;
 const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
-// 7 to 11, and 32: a group's.
+// 7 to 11, 32 and 33: a group's.
 const GROUP_CLOCK: u8 = 12;
 
 impl Entry {
@@ -150,6 +151,7 @@ impl Entry {
                 varint::put_signed(&mut out, *before);
             }
             Entry::Group(entry) => entry.put(&mut out),
+            Entry::GroupCommits(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
                 varint::put(&mut out, *term);
@@ -183,6 +185,7 @@ impl Entry {
             (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::CONSUMER), 1) => {
                 Entry::Group(GroupEntry::read(kind, &mut r)?)
             }
+            (group::COMMITS, 1) => Entry::GroupCommits(GroupCommits::read(&mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };

@@ -52,8 +52,15 @@ impl State {
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
                 effect.outcome = (!self.groups.apply(entry)).then_some(Outcome::Fenced);
             }
+            Entry::GroupCommits(entry)
+                if entry.term == term && entry.commits.iter().all(|c| self.partitions.contains_key(&c.slot)) =>
+            {
+                self.groups.apply_commits(entry);
+            }
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
-            Entry::Group(_) | Entry::GroupClock { .. } => effect.outcome = Some(Outcome::Fenced),
+            Entry::Group(_) | Entry::GroupCommits(_) | Entry::GroupClock { .. } => {
+                effect.outcome = Some(Outcome::Fenced);
+            }
         }
         for released in &effect.released {
             if let Some(chain) = self.chains.get_mut(&released.object.broker) {

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::shard::group::{
-    Assignment, Change, Classic, ClassicMember, Committed, ConsumerChange, Current, GroupEntry, Member, MemberChange,
-    MemberState, Who,
+    Assignment, Change, Classic, ClassicMember, Committed, ConsumerChange, Current, GroupCommit, GroupCommits,
+    GroupEntry, Member, MemberChange, MemberState, Who,
 };
 use crate::shard::{Create, Entry, Outcome, State};
 use crate::types::{Partition, TopicId};
@@ -122,6 +122,39 @@ fn entries_read_back_as_written() {
     }
     let clock = Entry::GroupClock { term: 1, clock_ms: 5 };
     assert_eq!(Entry::decode(&clock.encode()), Ok(clock));
+}
+
+/// Of groups `g` and `h`.
+fn commits(term: u64) -> Entry {
+    let commit = |group: &str, offset| GroupCommit {
+        slot: 0,
+        group: group.into(),
+        retention_ms: Some(5),
+        offsets: vec![(at(topic(1), 0), Committed { offset, ..Committed::default() })],
+    };
+    Entry::GroupCommits(GroupCommits {
+        term,
+        clock_ms: 9,
+        commits: vec![commit("g", 1), commit("h", 2), commit("g", 3)],
+    })
+}
+
+#[test]
+fn commits_that_are_gathered_are_taken_together_or_not_at_all() {
+    let mut state = shard();
+    let bytes = commits(TERM).encode();
+    assert_eq!(Entry::decode(&bytes), Ok(commits(TERM)));
+    assert!((0..bytes.len()).all(|cut| Entry::decode(&bytes[..cut]).is_err()));
+    let before = state.clone();
+    assert_eq!(apply(&mut state, commits(TERM + 1)), Some(Outcome::Fenced));
+    let Entry::GroupCommits(mut elsewhere) = commits(TERM) else { unreachable!() };
+    elsewhere.commits[1].slot = 7;
+    assert_eq!(apply(&mut state, Entry::GroupCommits(elsewhere)), Some(Outcome::Fenced));
+    assert_eq!(state, before);
+    assert_eq!(apply(&mut state, commits(TERM)), None);
+    assert_eq!(committed(&state, at(topic(1), 0)), Some((3, 9)), "in their order");
+    let other = state.groups().get(0, "h").unwrap().offsets[&at(topic(1), 0)].clone();
+    assert_eq!((other.offset, other.retention_ms), (2, Some(5)));
 }
 
 #[test]

@@ -20,6 +20,6 @@ mod group_test;
 pub use consumer::{
     Assignment, ClassicMember, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who,
 };
-pub(super) use entry::{COMMIT, CONSUMER, DELETE_IF_UNUSED};
-pub use entry::{Change, GroupEntry};
+pub(super) use entry::{COMMIT, COMMITS, CONSUMER, DELETE_IF_UNUSED};
+pub use entry::{Change, GroupCommit, GroupCommits, GroupEntry};
 pub use state::{Classic, Committed, Group, Groups, Kind, Member};

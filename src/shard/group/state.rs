@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::shard::Slot;
-use crate::shard::group::{Change, Consumer, GroupEntry};
+use crate::shard::group::{Change, Consumer, GroupCommit, GroupCommits, GroupEntry};
 use crate::types::{LeaderEpoch, Offset, Partition, TopicId, arc_map};
 
 /// All groups of a shard.
@@ -136,15 +136,14 @@ impl Groups {
                 return false;
             }
         }
+        if let Change::Commit { retention_ms, offsets } = entry.change {
+            self.commit(GroupCommit { slot: entry.slot, group: entry.group, retention_ms, offsets });
+            return true;
+        }
         let now_ms = self.clock_ms;
         let groups = Arc::make_mut(self.slots.entry(entry.slot).or_default());
         match entry.change {
-            Change::Commit { retention_ms, offsets } => {
-                let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
-                for (partition, committed) in offsets {
-                    group.offsets.insert(partition, Committed { at_ms: now_ms, retention_ms, ..committed });
-                }
-            }
+            Change::Commit { .. } => {}
             Change::Save(classic) => {
                 let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
                 group.kind = Kind::Classic(Box::new(Classic { since_ms: now_ms, ..classic }));
@@ -178,6 +177,20 @@ impl Groups {
             self.slots.remove(&entry.slot);
         }
         true
+    }
+
+    pub(in crate::shard) fn apply_commits(&mut self, entry: GroupCommits) {
+        self.advance(entry.clock_ms);
+        entry.commits.into_iter().for_each(|commit| self.commit(commit));
+    }
+
+    fn commit(&mut self, commit: GroupCommit) {
+        let (at_ms, retention_ms) = (self.clock_ms, commit.retention_ms);
+        let groups = Arc::make_mut(self.slots.entry(commit.slot).or_default());
+        let group = Arc::make_mut(groups.by_id.entry(commit.group).or_default());
+        for (partition, committed) in commit.offsets {
+            group.offsets.insert(partition, Committed { at_ms, retention_ms, ..committed });
+        }
     }
 
     /// The topic is deleted: nobody asks for its offsets any more.

@@ -158,6 +158,26 @@ deletes_groups() {
     groups --describe --group "$group" 2>&1 | grep -c GroupIdNotFound >/dev/null
 }
 
+# The same, in the protocol in which the coordinator assigns.
+consumer_protocol() {
+    local group=java-modern-$RUN pid
+    tool VerifiableConsumer --topic "java-$RUN" --group-id "$group" --group-protocol consumer --max-messages 20000 \
+        --reset-policy earliest >"$WORK/modern" || { tail -n 3 "$WORK/modern" && return 1; }
+    local sum=0 n
+    for n in $(committed "$group" "java-$RUN" | cut -d' ' -f2); do sum=$((sum + n)); done
+    same "$sum" 20000 && groups --list --state --type | grep -q "^$group  *Consumer  *Empty" || return
+    tool VerifiableConsumer --topic "java-$RUN" --group-id "$group" --group-protocol consumer >"$WORK/modern" &
+    pid=$!
+    until_true is_stable "$group" && groups --describe --group "$group" --members --verbose >"$WORK/members" &&
+        same "$(grep -c "^$group .*java-$RUN:0,1,2" "$WORK/members")" 1 &&
+        groups --describe --group "$group" --state | grep -q "^$group .*uniform  *Stable  *1"
+    n=$?
+    kill "$pid" && wait "$pid"
+    [ "$n" -eq 0 ] || { cat "$WORK/members" && return 1; }
+    until_true is_empty "$group" && groups --delete --group "$group"
+}
+is_stable() { groups --describe --group "$1" --state 2>/dev/null | grep -q "$1.*Stable"; }
+
 deletes() {
     topic --delete --topic "java-$RUN" && until_true gone "java-$RUN"
 }
@@ -176,5 +196,6 @@ claim console_consumer_reads_everything_as_a_group console_group
 claim consumer_groups_command_lists_and_describes describes_groups
 claim consumer_groups_command_resets_and_deletes_offsets moves_groups
 claim consumer_groups_command_deletes_a_group deletes_groups
+claim verifiable_consumers_and_tools_know_groups_that_the_coordinator_assigns consumer_protocol
 claim topic_command_deletes deletes
 tally java

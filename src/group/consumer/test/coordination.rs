@@ -111,3 +111,16 @@ impl Site {
         }
     }
 }
+
+#[test]
+fn a_hundred_members_that_join_at_once_cost_two_entries() {
+    let mut site = Site::new(200);
+    site.holds = true;
+    let waiters: Vec<Waiter> = (0..100).map(|n| site.ask(Ask::Beat(joins(&format!("m{n}"))))).collect();
+    site.decide(Ok(()));
+    site.decide(Ok(()));
+    let epochs: Vec<i32> = waiters.iter().map(|waiter| site.beaten(*waiter).unwrap().unwrap().epoch).collect();
+    assert_eq!((epochs.first(), epochs.last()), (Some(&1), Some(&100)));
+    assert_eq!((site.log.len(), site.held.len()), (2, 0));
+    assert!(site.logged().members.values().all(|member| member.target.values().all(|all| all.len() == 2)));
+}
