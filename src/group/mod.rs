@@ -44,6 +44,8 @@ mod sync_group;
 #[cfg(test)]
 mod consumer_served_test;
 #[cfg(test)]
+mod pending_test;
+#[cfg(test)]
 mod served_test;
 
 use std::sync::Arc;

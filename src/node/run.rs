@@ -13,7 +13,7 @@ use tracing::info;
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
 use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
-use crate::commit::{self, Lanes, Sequencers, Slots};
+use crate::commit::{self, Endings, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
@@ -28,7 +28,7 @@ use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
-use crate::produce::Produce;
+use crate::produce::{NoCoordinator, Produce};
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 use crate::zone::Zones;
@@ -218,6 +218,9 @@ impl Node {
             ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
+            shards: shards.clone(),
+            verify: Arc::new(NoCoordinator),
+            endings: Endings::new(cluster.clone(), shards.clone()),
             message_bytes_max: config.message_max_bytes,
             class_default: config.store.default_class(),
         });

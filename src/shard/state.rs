@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::shard::chain::{Chain, Turn};
 use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Release, Slot, partitions_of};
 use crate::shard::group::Groups;
+use crate::shard::marker::Markers;
 use crate::shard::partition::{PartitionState, Placed};
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
 use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
@@ -28,7 +29,7 @@ pub struct State {
 /// What applying one entry did, for those who wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effect {
-    /// Set for an append, and for what a coordinator decided when it is refused.
+    /// Set for an append and for markers, and for what a coordinator decided when it is refused.
     pub outcome: Option<Outcome>,
     /// Partitions whose readers have something new to see.
     pub changed: Vec<Slot>,
@@ -49,8 +50,9 @@ impl State {
             Entry::Delete { topic } => self.delete(topic, &mut effect),
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
+            Entry::Markers(markers) => self.end_transaction(&markers, term, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
-                effect.outcome = (!self.groups.apply(entry)).then_some(Outcome::Fenced);
+                effect.outcome = self.groups.apply(entry).err();
             }
             Entry::GroupCommits(entry)
                 if entry.term == term && entry.commits.iter().all(|c| self.partitions.contains_key(&c.slot)) =>
@@ -237,10 +239,31 @@ impl State {
         }
     }
 
+    fn end_transaction(&mut self, markers: &Markers, term: u64, effect: &mut Effect) {
+        let mut results = Vec::with_capacity(markers.targets.len());
+        for target in &markers.targets {
+            results.push(match self.partitions.get_mut(&target.slot) {
+                None => Err(Refusal::UnknownPartition),
+                Some(_) if target.groups => self.groups.end_transaction(target.slot, markers),
+                Some(partition) => {
+                    let partition = Arc::make_mut(partition);
+                    let before = partition.high_watermark;
+                    let result = partition.end_transaction(markers, term, &mut effect.released);
+                    if partition.high_watermark != before {
+                        effect.changed.push(target.slot);
+                    }
+                    result
+                }
+            });
+        }
+        effect.outcome = Some(Outcome::Marked(results));
+    }
+
     fn expire_producers(&mut self, before: Timestamp, effect: &mut Effect) {
         for partition in self.partitions.values_mut().filter(|p| p.has_producers_before(before)) {
             Arc::make_mut(partition).expire_producers(before, &mut effect.released);
         }
+        self.groups.forget_producers(before);
     }
 
     pub(super) fn index_partitions(&mut self) {

@@ -5,7 +5,7 @@ use bytes::{BufMut, BytesMut};
 use crate::shard::Slot;
 use crate::shard::group::{Classic, Committed, ConsumerChange, Member};
 use crate::types::varint::{self, Malformed, Reader};
-use crate::types::{Partition, TopicId};
+use crate::types::{Partition, Producer, TopicId};
 
 /// One decision about one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct GroupCommit {
 pub enum Change {
     /// `at_ms` and `retention_ms` of the offsets are set when it is applied.
     Commit { retention_ms: Option<u64>, offsets: Vec<(Partition, Committed)> },
+    /// As `Commit`, once the transaction is committed.
+    TransactionalCommit { producer: Producer, txn_no: u64, offsets: Vec<(Partition, Committed)> },
     /// `since_ms` is set when it is applied.
     Save(Classic),
     /// A step of a group of the consumer protocol; the first makes the group one, whatever it was.
@@ -60,11 +62,13 @@ pub(in crate::shard) const DELETE_OFFSETS: u8 = 10;
 pub(in crate::shard) const DELETE_IF_UNUSED: u8 = 11;
 pub(in crate::shard) const CONSUMER: u8 = 32;
 pub(in crate::shard) const COMMITS: u8 = 33;
+pub(in crate::shard) const TRANSACTIONAL_COMMIT: u8 = 41;
 
 impl GroupEntry {
     pub(in crate::shard) fn put(&self, out: &mut BytesMut) {
         let kind = match &self.change {
             Change::Commit { .. } => COMMIT,
+            Change::TransactionalCommit { .. } => TRANSACTIONAL_COMMIT,
             Change::Save(_) => SAVE,
             Change::Consumer(_) => CONSUMER,
             Change::Delete => DELETE,
@@ -78,6 +82,12 @@ impl GroupEntry {
         varint::put_bytes(out, self.group.as_bytes());
         match &self.change {
             Change::Commit { retention_ms, offsets } => put_commit(out, *retention_ms, offsets),
+            Change::TransactionalCommit { producer, txn_no, offsets } => {
+                varint::put_signed(out, producer.id);
+                varint::put_signed(out, producer.epoch.into());
+                varint::put(out, *txn_no);
+                put_by_topic(out, offsets, |o| o.0, |out, (_, committed)| put_committed(out, committed));
+            }
             Change::Save(classic) => put_classic(out, classic),
             Change::Consumer(change) => change.put(out),
             Change::DeleteOffsets { partitions, until_ms } => {
@@ -95,6 +105,12 @@ impl GroupEntry {
             COMMIT => {
                 let (retention_ms, offsets) = read_commit(r)?;
                 Change::Commit { retention_ms, offsets }
+            }
+            TRANSACTIONAL_COMMIT => {
+                let (id, epoch) = (r.signed()?, i16::try_from(r.signed()?).map_err(|_| Malformed)?);
+                let txn_no = r.u64()?;
+                let offsets = read_by_topic(r, |r, partition| Ok((partition, read_committed(r)?)))?;
+                Change::TransactionalCommit { producer: Producer { id, epoch }, txn_no, offsets }
             }
             SAVE => Change::Save(read_classic(r)?),
             CONSUMER => Change::Consumer(Box::new(ConsumerChange::read(r)?)),
@@ -190,7 +206,7 @@ fn put_committed(out: &mut BytesMut, committed: &Committed) {
 fn read_committed(r: &mut Reader) -> Result<Committed, Malformed> {
     let offset = r.signed()?;
     let leader_epoch = i32::try_from(r.signed()?).map_err(|_| Malformed)?;
-    Ok(Committed { offset, leader_epoch, metadata: string(r)?, at_ms: 0, retention_ms: None })
+    Ok(Committed { offset, leader_epoch, metadata: string(r)?, ..Committed::default() })
 }
 
 fn put_classic(out: &mut BytesMut, classic: &Classic) {
