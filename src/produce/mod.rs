@@ -30,7 +30,7 @@ use crate::protocol::{self, ErrorCode, produce};
 use crate::types::{Memory, StorageClass};
 use crate::upload::Poison;
 
-pub use verify::{NoCoordinator, Verify};
+pub use verify::Verify;
 
 /// Longer waits are cut: a client that is gone must not hold memory.
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);

@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::shard::group::{self, GroupCommits, GroupEntry};
 use crate::shard::marker::Markers;
+use crate::shard::transaction::{self, TransactionEntry};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp, TopicId};
 
@@ -29,7 +30,8 @@ pub enum Entry {
     Markers(Markers),
     Group(GroupEntry),
     GroupCommits(GroupCommits),
-    /// Time has passed for groups whose coordinator had nothing to say.
+    Transaction(TransactionEntry),
+    /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
         term: u64,
         clock_ms: u64,
@@ -120,6 +122,7 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11, 32 and 33: a group's.
 const GROUP_CLOCK: u8 = 12;
+// 20 to 24: a transaction's.
 const MARKERS: u8 = 40;
 // 41: a group's.
 
@@ -163,6 +166,7 @@ impl Entry {
             }
             Entry::Group(entry) => entry.put(&mut out),
             Entry::GroupCommits(entry) => entry.put(&mut out),
+            Entry::Transaction(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
                 varint::put(&mut out, *term);
@@ -193,6 +197,9 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
+            (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
+                Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
+            }
             (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::CONSUMER | group::TRANSACTIONAL_COMMIT), 1) => {
                 Entry::Group(GroupEntry::read(kind, &mut r)?)
             }

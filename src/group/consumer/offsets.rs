@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio::time::Instant;
 
 use crate::group::Reply as AnyReply;
-use crate::group::classic::{self, Commit, Waiter};
+use crate::group::classic::{self, Caller, Commit, InTransaction, Waiter};
 use crate::group::consumer::coordinator::{Coordinator, Then};
 use crate::group::consumer::live::Live;
 use crate::group::consumer::target::Topics;
@@ -26,6 +26,9 @@ impl Live {
         if caller.generation < 0 && self.members.is_empty() {
             return Ok(());
         }
+        if commit.transaction.is_some() {
+            return self.may_commit_in_transaction(caller);
+        }
         if let Some(member) = self.members.get(&caller.member).filter(|member| member.who.classic.is_some()) {
             return self.validate_classic(member, caller.generation);
         }
@@ -34,6 +37,20 @@ impl Live {
             true => allowed,
             // Clients of this protocol know that version.
             false => Err(ErrorCode::UnsupportedVersion),
+        }
+    }
+}
+
+impl Live {
+    /// A producer that commits for a group need not be a member: then it does not say that it is (KIP-447). Producers know
+    /// no stale epochs, only generations.
+    fn may_commit_in_transaction(&self, caller: &Caller) -> Result<(), ErrorCode> {
+        match caller.generation < 0 && caller.member.is_empty() && caller.instance.is_none() {
+            true => Ok(()),
+            false => self.validate_epoch(&caller.member, caller.generation).map_err(|error| match error {
+                ErrorCode::StaleMemberEpoch => ErrorCode::IllegalGeneration,
+                error => error,
+            }),
         }
     }
 }
@@ -59,7 +76,13 @@ impl Coordinator {
                         self.answer(waiter, AnyReply::Classic(classic::Reply::Done));
                     }
                     Ok(()) => {
-                        let change = Change::Commit { retention_ms: commit.retention_ms, offsets: commit.offsets };
+                        let offsets = commit.offsets;
+                        let change = match commit.transaction {
+                            None => Change::Commit { retention_ms: commit.retention_ms, offsets },
+                            Some(InTransaction { producer, txn_no }) => {
+                                Change::TransactionalCommit { producer, txn_no, offsets }
+                            }
+                        };
                         self.propose(slot, id, change, done);
                     }
                 }

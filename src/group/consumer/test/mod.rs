@@ -246,7 +246,7 @@ impl Site {
     fn commit(&mut self, member: &str, epoch: i32) -> ErrorCode {
         let caller = Caller { member: member.into(), instance: None, generation: epoch };
         let offsets = vec![(Partition { topic: topic("t"), index: 0 }, Committed::default())];
-        let commit = Commit { caller, retention_ms: None, offsets, knows_group_id_not_found: true };
+        let commit = Commit { caller, retention_ms: None, offsets, knows_group_id_not_found: true, transaction: None };
         code(self.told(classic::Ask::Commit(commit)))
     }
 }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::group::classic::InTransaction;
+use crate::types::Producer;
 
 fn may_fetch(site: &mut Site, member: &str, epoch: i32) -> ErrorCode {
     code(match site.told(Ask::MayFetch { member: member.into(), epoch }) {
@@ -29,8 +31,27 @@ fn a_commit_of_an_older_client_is_refused() {
     let mut site = Site::new(2);
     site.join("a");
     let caller = Caller { member: "a".into(), instance: None, generation: 1 };
-    let commit = Commit { caller, retention_ms: None, offsets: Vec::new(), knows_group_id_not_found: false };
+    let commit =
+        Commit { caller, retention_ms: None, offsets: Vec::new(), knows_group_id_not_found: false, transaction: None };
     assert_eq!(code(site.told(classic::Ask::Commit(commit))), ErrorCode::UnsupportedVersion);
+}
+
+#[test]
+fn a_commit_within_a_transaction_is_allowed_by_rules_of_its_own() {
+    let mut site = Site::new(2);
+    site.join("a");
+    let transaction = Some(InTransaction { producer: Producer { id: 5, epoch: 1 }, txn_no: 3 });
+    let commits = |site: &mut Site, member: &str, generation| {
+        let caller = Caller { member: member.into(), instance: None, generation };
+        let offsets = vec![(Partition { topic: topic("t"), index: 0 }, Committed::default())];
+        let commit = Commit { caller, retention_ms: None, offsets, knows_group_id_not_found: false, transaction };
+        code(site.told(classic::Ask::Commit(commit)))
+    };
+    assert_eq!(commits(&mut site, "", -1), ErrorCode::None, "a producer that is not told of members");
+    assert!(matches!(site.log.last(), Some(Change::TransactionalCommit { txn_no: 3, .. })));
+    assert_eq!(commits(&mut site, "a", 1), ErrorCode::None);
+    assert_eq!(commits(&mut site, "a", 0), ErrorCode::IllegalGeneration);
+    assert_eq!(commits(&mut site, "nobody", 1), ErrorCode::UnknownMemberId);
 }
 
 #[test]
