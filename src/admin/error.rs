@@ -20,6 +20,8 @@ pub enum Error {
     InvalidConfig(String),
     #[error("{0}")]
     InvalidRequest(String),
+    #[error("{0}")]
+    InvalidUpdateVersion(String),
     /// It was begun and goes on by itself.
     #[error("not finished within the request's timeout; it is being worked on")]
     TimedOut,
@@ -51,6 +53,7 @@ impl Error {
             Error::InvalidReplicationFactor(_) => ErrorCode::InvalidReplicationFactor,
             Error::InvalidConfig(_) => ErrorCode::InvalidConfig,
             Error::InvalidRequest(_) => ErrorCode::InvalidRequest,
+            Error::InvalidUpdateVersion(_) => ErrorCode::InvalidUpdateVersion,
             Error::TimedOut => ErrorCode::RequestTimedOut,
             Error::OtherEndpointType => ErrorCode::MismatchedEndpointType,
             Error::UnknownEndpointType(_) => ErrorCode::UnsupportedEndpointType,

@@ -19,12 +19,14 @@ mod describe_configs;
 mod describe_topic_partitions;
 mod epochs;
 mod error;
+pub mod features;
 mod init_producer_id;
 mod internal;
 mod leaders;
 mod metadata;
 mod names;
 mod topics;
+mod update_features;
 
 #[cfg(test)]
 mod metadata_test;
@@ -50,6 +52,7 @@ pub use error::Error;
 pub use init_producer_id::init_producer_id;
 pub use internal::{CONSUMER_OFFSETS, is_internal};
 pub use metadata::metadata;
+pub use update_features::update_features;
 
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;

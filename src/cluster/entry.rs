@@ -47,6 +47,9 @@ pub enum RootEntry {
     Gone { topic: TopicId },
     #[serde(rename = "ids")]
     IssueProducerIds { count: i64, time: Timestamp },
+    /// Levels of features that change, together.
+    #[serde(rename = "features")]
+    UpdateFeatures { levels: BTreeMap<String, i16> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

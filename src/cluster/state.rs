@@ -31,6 +31,12 @@ pub struct RootState {
     creations: u64,
     /// (first id, time) of blocks issued within the expiry, oldest first.
     producer_blocks: VecDeque<(i64, Timestamp)>,
+    /// Levels that were changed, of features.
+    #[serde(default)]
+    features: BTreeMap<String, i16>,
+    /// How often.
+    #[serde(default)]
+    features_epoch: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +144,11 @@ impl RootState {
             RootEntry::DeleteTopic { topic } => self.delete_topic(topic),
             RootEntry::Gone { topic } => self.gone(topic),
             RootEntry::IssueProducerIds { count, time } => self.issue_producer_ids(count, time),
+            RootEntry::UpdateFeatures { levels } => {
+                self.features.extend(levels);
+                self.features_epoch += 1;
+                RootAnswer::Done
+            }
         }
     }
 
@@ -193,6 +204,16 @@ impl RootState {
 
     pub fn creations(&self) -> u64 {
         self.creations
+    }
+
+    /// The level that was set, if one was.
+    pub fn feature_level(&self, name: &str) -> Option<i16> {
+        self.features.get(name).copied()
+    }
+
+    /// Grows with every change of a feature's level.
+    pub fn features_epoch(&self) -> i64 {
+        self.features_epoch
     }
 
     fn register(&mut self, new: Registration) -> RootAnswer {

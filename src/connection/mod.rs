@@ -41,7 +41,7 @@ pub use metrics::Metrics;
 pub use server::Server;
 
 use crate::batch::Segments;
-use crate::protocol::{self, ApiKey, StrBytes};
+use crate::protocol::{self, ApiKey, Features, StrBytes};
 use crate::types::{AnswerMemory, Memory};
 
 /// Largest frame of any API but Produce.
@@ -100,6 +100,11 @@ pub trait Router: Send + Sync + 'static {
     /// validates and enqueues, and waiting here is how a room pushes back. The answer may take longer:
     /// it is what the returned future yields. Dropped unfinished when the connection ends.
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending;
+
+    /// What ApiVersions tells beside the table of APIs.
+    fn features(&self) -> Features {
+        Features::default()
+    }
 }
 
 /// What clients may take from us.

@@ -10,7 +10,7 @@ use crate::connection::{Outcome, Peer, Pending, Request, Router};
 use crate::fetch::Fetch;
 use crate::group::{self, Groups};
 use crate::produce::{Answer, Produce};
-use crate::protocol::{self, ApiKey};
+use crate::protocol::{self, ApiKey, Features};
 
 /// How the names of listeners begin whose clients are in a zone; the zone follows.
 pub(super) const ZONE_LISTENER: &str = "zone=";
@@ -70,8 +70,15 @@ impl Router for Rooms {
             ApiKey::ListGroups => reply(async move { group::list_groups(&groups, version, body).await }),
             ApiKey::DeleteGroups => reply(async move { group::delete_groups(&groups, version, body).await }),
             ApiKey::OffsetDelete => reply(async move { group::offset_delete(&groups, version, body).await }),
+            ApiKey::UpdateFeatures => {
+                reply(async move { admin::update_features(&admin, &context, version, body).await })
+            }
             other => async move { Outcome::Close(format!("{other:?} is advertised but not routed").into()) }.boxed(),
         }
+    }
+
+    fn features(&self) -> Features {
+        self.admin.features()
     }
 }
 

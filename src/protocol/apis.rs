@@ -1,7 +1,7 @@
-use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use kafka_protocol::messages::{ApiKey, ApiVersionsResponse};
 
-use super::{Error, ErrorCode, encode};
+use super::{Error, ErrorCode, StrBytes, encode};
 use crate::batch::Segments;
 
 /// One line of the table of what we serve.
@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 24] = [
+pub const APIS: [Api; 25] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -48,6 +48,7 @@ pub const APIS: [Api; 24] = [
     api(ApiKey::CreatePartitions, 0, 3),
     api(ApiKey::DescribeCluster, 0, 2),
     api(ApiKey::DescribeTopicPartitions, 0, 0),
+    api(ApiKey::UpdateFeatures, 0, 2),
 ];
 
 /// What we make of an API key and version on the wire.
@@ -74,11 +75,28 @@ pub fn support(key: i16, version: i16) -> ApiSupport {
     }
 }
 
+/// What the cluster can do at several levels (KIP-584), as ApiVersions tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Features {
+    pub levels: Vec<FeatureLevel>,
+    /// Grows with every change; clients keep the newest that they were told.
+    pub epoch: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeatureLevel {
+    pub name: &'static str,
+    pub min: i16,
+    pub max: i16,
+    /// The level in force; 0 for a feature that is off.
+    pub level: i16,
+}
+
 /// The answer to ApiVersions. None stands for a version we do not know.
 ///
 /// # Errors
 /// None in practice: every field is set for every version in the table.
-pub fn api_versions(version: Option<i16>) -> Result<Segments, Error> {
+pub fn api_versions(version: Option<i16>, features: &Features) -> Result<Segments, Error> {
     let (error, listed): (_, &[Api]) = match version {
         Some(_) => (ErrorCode::None, &APIS),
         // Only the range of ApiVersions itself is of use to a client that asked for too much.
@@ -88,7 +106,26 @@ pub fn api_versions(version: Option<i16>) -> Result<Segments, Error> {
         ApiVersion::default().with_api_key(api.key as i16).with_min_version(api.listed_min).with_max_version(api.max)
     });
     let response = ApiVersionsResponse::default().with_error_code(error.code()).with_api_keys(keys.collect());
-    encode(version.unwrap_or(0), &response)
+    let version = version.unwrap_or(0);
+    encode(version, &with_features(response, version, features))
+}
+
+/// Tagged fields since version 3. A range from 0 is told from version 4 on: older Java clients fail on it
+/// (Kafka: `ApiVersionsResponse.maybeFilterSupportedFeatureKeys`).
+fn with_features(response: ApiVersionsResponse, version: i16, features: &Features) -> ApiVersionsResponse {
+    let name = |feature: &FeatureLevel| StrBytes::from_static_str(feature.name);
+    let supported = features.levels.iter().filter(|feature| feature.min > 0 || version >= 4).map(|feature| {
+        let key = SupportedFeatureKey::default().with_name(name(feature));
+        key.with_min_version(feature.min).with_max_version(feature.max)
+    });
+    let finalized = features.levels.iter().filter(|feature| feature.level > 0).map(|feature| {
+        let key = FinalizedFeatureKey::default().with_name(name(feature));
+        key.with_min_version_level(feature.level).with_max_version_level(feature.level)
+    });
+    response
+        .with_supported_features(supported.collect())
+        .with_finalized_features(finalized.collect())
+        .with_finalized_features_epoch(features.epoch)
 }
 
 #[cfg(test)]
@@ -114,7 +151,7 @@ mod tests {
         assert_eq!(support(0, 13), ApiSupport::Served(ApiKey::Produce));
         assert_eq!(support(0, 14), ApiSupport::Refused);
         assert_eq!(support(0, -1), ApiSupport::Refused);
-        let answer = Bytes::from(api_versions(Some(4)).unwrap().to_vec());
+        let answer = Bytes::from(api_versions(Some(4), &Features::default()).unwrap().to_vec());
         let answer: ApiVersionsResponse = decode(4, answer).unwrap();
         assert_eq!(answer.api_keys.len(), APIS.len());
         assert_eq!((answer.api_keys[0].min_version, answer.api_keys[0].max_version), (0, 13));
@@ -123,16 +160,31 @@ mod tests {
     #[test]
     fn each_version_of_api_versions_is_answered_in_itself() {
         for version in 0..=4 {
-            let answer = Bytes::from(api_versions(Some(version)).unwrap().to_vec());
+            let answer = Bytes::from(api_versions(Some(version), &Features::default()).unwrap().to_vec());
             let answer: ApiVersionsResponse = decode(version, answer).unwrap();
             assert_eq!(answer.error_code, 0);
         }
     }
 
     #[test]
+    fn features_are_told_to_clients_that_can_take_them() {
+        let level = |name, min, level| FeatureLevel { name, min, max: 3, level };
+        let features = Features { levels: vec![level("a", 0, 2), level("b", 1, 1), level("c", 0, 0)], epoch: 5 };
+        for (version, supported) in [(3, 1), (4, 3)] {
+            let answer = Bytes::from(api_versions(Some(version), &features).unwrap().to_vec());
+            let answer: ApiVersionsResponse = decode(version, answer).unwrap();
+            assert_eq!((answer.supported_features.len(), answer.finalized_features_epoch), (supported, 5));
+            let told: Vec<_> =
+                answer.finalized_features.iter().map(|f| (f.name.as_str(), f.max_version_level)).collect();
+            assert_eq!(told, [("a", 2), ("b", 1)]);
+        }
+    }
+
+    #[test]
     fn an_unknown_api_versions_is_answered_in_version_zero() {
         assert_eq!(support(18, 5), ApiSupport::UnknownApiVersions);
-        let answer: ApiVersionsResponse = decode(0, Bytes::from(api_versions(None).unwrap().to_vec())).unwrap();
+        let answer: ApiVersionsResponse =
+            decode(0, Bytes::from(api_versions(None, &Features::default()).unwrap().to_vec())).unwrap();
         assert_eq!(answer.error_code, ErrorCode::UnsupportedVersion.code());
         assert_eq!(answer.api_keys.len(), 1);
         assert_eq!((answer.api_keys[0].api_key, answer.api_keys[0].max_version), (18, 4));
