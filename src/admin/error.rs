@@ -72,6 +72,8 @@ fn of_refusal(refusal: RootRefusal) -> ErrorCode {
         // Shards of a factor are missing only while there are too few brokers for it.
         RootRefusal::NoShard => ErrorCode::InvalidReplicationFactor,
         RootRefusal::NotGrowing => ErrorCode::InvalidPartitions,
+        // Somebody is always quicker: nothing was changed, and the same request may succeed.
+        RootRefusal::ConfigsChanged => ErrorCode::RequestTimedOut,
         RootRefusal::UnknownNode | RootRefusal::BrokerInUse => ErrorCode::UnknownServerError,
     }
 }

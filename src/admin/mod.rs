@@ -10,6 +10,7 @@
 //!
 //! One file per API; `topics` is what they share.
 
+mod alter_configs;
 pub mod configs;
 mod create_partitions;
 mod create_topics;
@@ -25,6 +26,7 @@ mod internal;
 mod leaders;
 mod metadata;
 mod names;
+mod resource;
 mod topics;
 mod update_features;
 
@@ -41,7 +43,8 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
-pub use configs::Defaults;
+pub use alter_configs::{alter_configs, incremental_alter_configs};
+pub use configs::{Defaults, Layers};
 pub use create_partitions::create_partitions;
 pub use create_topics::create_topics;
 pub use delete_topics::delete_topics;
@@ -77,11 +80,9 @@ pub struct Settings {
     pub default_replication_factor: i16,
     /// Of the topic that groups live in.
     pub offsets_topic_partitions: i32,
-    /// What topics inherit from this broker.
-    pub topic_defaults: Defaults,
+    /// What this broker was started with, under Kafka's names.
+    pub defaults: Defaults,
     pub zones: Zones,
-    /// URLs of the object store, which never hold credentials.
-    pub store: String,
     /// What topics may be: of the stores that this broker has.
     pub classes: Vec<StorageClass>,
 }
@@ -93,12 +94,47 @@ impl From<&Config> for Settings {
             num_partitions: config.num_partitions,
             default_replication_factor: config.default_replication_factor,
             offsets_topic_partitions: config.offsets_topic_partitions,
-            topic_defaults: Defaults::new(config.message_max_bytes, config.store.default_class()),
+            defaults: static_settings(config),
             zones: Zones::from(config),
-            store: config.store.to_string(),
             classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
         }
     }
+}
+
+/// Kafka's names for what this broker was started with.
+pub fn static_settings(config: &Config) -> Defaults {
+    let listener = |address: &crate::config::HostPort| format!("PLAINTEXT://{address}");
+    let minutes = config.offsets_retention.as_secs() / 60;
+    let settings = [
+        ("advertised.listeners", listener(&config.advertise)),
+        ("auto.create.topics.enable", config.auto_create_topics.to_string()),
+        ("broker.id", config.broker_id.to_string()),
+        ("broker.rack", config.zone.clone().unwrap_or_default()),
+        ("connections.max.idle.ms", config.connections_max_idle.as_millis().to_string()),
+        ("default.replication.factor", config.default_replication_factor.to_string()),
+        ("group.initial.rebalance.delay.ms", config.group_initial_rebalance_delay.as_millis().to_string()),
+        ("group.max.session.timeout.ms", config.group_max_session_timeout.as_millis().to_string()),
+        ("group.max.size", config.group_max_size.to_string()),
+        ("group.min.session.timeout.ms", config.group_min_session_timeout.as_millis().to_string()),
+        ("listeners", listener(&config.listen)),
+        ("log.dirs", config.data_dir.display().to_string()),
+        ("max.connections", config.connections_max.to_string()),
+        ("message.max.bytes", config.message_max_bytes.to_string()),
+        ("milepost.internal.listener", config.internal_advertise.to_string()),
+        ("milepost.store", config.store.to_string()),
+        (configs::STORAGE_CLASS, config.store.default_class().name().to_owned()),
+        ("node.id", config.broker_id.to_string()),
+        ("num.partitions", config.num_partitions.to_string()),
+        ("offsets.retention.minutes", minutes.to_string()),
+        ("offsets.topic.num.partitions", config.offsets_topic_partitions.to_string()),
+        ("process.roles", "broker,controller".to_owned()),
+        ("socket.request.max.bytes", config.request_bytes_max.to_string()),
+    ];
+    // As in Kafka a default that was said aloud is a setting; flags do not tell us which were.
+    let differs = |(name, value): &(&'static str, String)| {
+        configs::broker::find(name).is_none_or(|(line, _)| line.broker_unset || line.default != value)
+    };
+    Defaults::new(settings.into_iter().filter(differs))
 }
 
 /// Who asks.
@@ -122,6 +158,11 @@ pub struct Admin {
 impl Admin {
     pub fn new(cluster: Cluster, shards: Arc<Shards>, replicas: Arc<Replicas>, settings: Settings) -> Self {
         Admin { cluster, shards, replicas, settings: Arc::new(settings) }
+    }
+
+    /// Where settings come from on this broker.
+    fn layers<'a>(&'a self, view: &'a RootState) -> Layers<'a> {
+        self.settings.defaults.layers(view, self.cluster.broker_id())
     }
 }
 

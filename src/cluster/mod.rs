@@ -26,7 +26,10 @@ mod seat;
 mod state;
 
 pub use controller::control;
-pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal, ZoneAddress};
+pub use entry::{
+    Configs, Limit, NewTopic, QuotaEntity, QuotaName, Registration, Resource, RootAnswer, RootEntry, RootRefusal,
+    ZoneAddress,
+};
 pub use guess::LeaderGuess;
 pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};
@@ -35,4 +38,4 @@ pub use join::{JoinAnswer, JoinError, Start, raft_dir};
 pub use machine::RootMachine;
 pub use reconcile::{announce, reconcile};
 pub use seat::SeatError;
-pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, Shard, Topic};
+pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, STAMPING, Shard, Topic};

@@ -70,6 +70,10 @@ impl Router for Rooms {
             ApiKey::ListGroups => reply(async move { group::list_groups(&groups, version, body).await }),
             ApiKey::DeleteGroups => reply(async move { group::delete_groups(&groups, version, body).await }),
             ApiKey::OffsetDelete => reply(async move { group::offset_delete(&groups, version, body).await }),
+            ApiKey::AlterConfigs => reply(async move { admin::alter_configs(&admin, &context, version, body).await }),
+            ApiKey::IncrementalAlterConfigs => {
+                reply(async move { admin::incremental_alter_configs(&admin, &context, version, body).await })
+            }
             ApiKey::UpdateFeatures => {
                 reply(async move { admin::update_features(&admin, &context, version, body).await })
             }

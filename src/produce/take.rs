@@ -96,7 +96,7 @@ impl Produce {
         let milliseconds = |key: &str| configured(key).and_then(|v| v.parse::<i64>().ok());
         let now = now_ms();
         let rules = Rules {
-            append_time: topic.append_time(),
+            append_time: self.cluster.view().is_stamped(topic),
             timestamp_max: now.saturating_add(milliseconds(AFTER_MAX).unwrap_or(AFTER_MAX_MS)),
             timestamp_min: milliseconds(BEFORE_MAX).map_or(Timestamp::MIN, |before| now.saturating_sub(before)),
             message_bytes_max: configured("max.message.bytes")

@@ -26,6 +26,13 @@ pub enum Entry {
         before: Timestamp,
     },
     Group(GroupEntry),
+    /// From here on appends to the topic's partitions are stamped or not. A change that is older than the last one known
+    /// changes nothing: it may be late.
+    Stamping {
+        topic: TopicId,
+        stamped: bool,
+        change: u64,
+    },
     /// Time has passed for groups whose coordinator had nothing to say.
     GroupClock {
         term: u64,
@@ -114,6 +121,7 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11: a group's.
 const GROUP_CLOCK: u8 = 12;
+const STAMPING: u8 = 36;
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -149,6 +157,12 @@ impl Entry {
                 out.put_slice(&[EXPIRE_PRODUCERS, 1]);
                 varint::put_signed(&mut out, *before);
             }
+            Entry::Stamping { topic, stamped, change } => {
+                out.put_slice(&[STAMPING, 1]);
+                out.put_slice(topic.as_bytes());
+                out.put_u8((*stamped).into());
+                varint::put(&mut out, *change);
+            }
             Entry::Group(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
@@ -182,6 +196,9 @@ impl Entry {
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
             (kind @ group::COMMIT..=group::DELETE_IF_UNUSED, 1) => Entry::Group(GroupEntry::read(kind, &mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
+            (STAMPING, 1) => {
+                Entry::Stamping { topic: TopicId::from_bytes(r.array()?), stamped: r.byte()? != 0, change: r.u64()? }
+            }
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };
         r.finish()?;

@@ -28,6 +28,9 @@ pub struct PartitionState {
     producer_id_next: i64,
     producers: BTreeMap<i64, ProducerState>,
     last_append_time: Timestamp,
+    /// The last change of `append_time` that is known here.
+    #[serde(default)]
+    pub(super) stamping_change: u64,
 }
 
 /// A batch with where its bytes are: what `append` needs beyond the batch itself.
@@ -60,6 +63,7 @@ impl PartitionState {
             producer_id_next,
             producers: BTreeMap::new(),
             last_append_time: 0,
+            stamping_change: 0,
         }
     }
 

@@ -49,6 +49,7 @@ impl State {
             Entry::Delete { topic } => self.delete(topic, &mut effect),
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
+            Entry::Stamping { topic, stamped, change } => self.set_stamping(topic, stamped, change),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
                 self.groups.apply(entry);
             }
@@ -173,6 +174,13 @@ impl State {
             effect.changed.push(slot);
         }
         self.groups.forget_topic(topic);
+    }
+
+    fn set_stamping(&mut self, topic: TopicId, stamped: bool, change: u64) {
+        for partition in self.partitions.values_mut().filter(|p| p.id.topic == topic && p.stamping_change < change) {
+            let partition = Arc::make_mut(partition);
+            (partition.append_time, partition.stamping_change) = (stamped, change);
+        }
     }
 
     fn fence(&mut self, fence: Fence) {
