@@ -4,6 +4,7 @@ use std::sync::Arc;
 use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
+use crate::admin::is_internal;
 use crate::cluster::entry::{
     Configs, Limit, NewTopic, QuotaEntity, Registration, Resource, RootAnswer, RootEntry, RootRefusal, ZoneAddress,
 };
@@ -12,6 +13,10 @@ use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicI
 
 /// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
 pub const PRODUCER_EXPIRY_MS: Timestamp = 24 * 3600 * 1000;
+/// So many partitions of a topic in a row share a shard. A producer's object mostly holds batches of few topics: what it
+/// tells other zones is one entry then, instead of one for every shard. Groups are work for their coordinator, so the
+/// topics they live in are dealt out one by one.
+const RUN_PARTITIONS: usize = 256;
 
 /// What the root shard knows: the cluster. Pure, like a shard's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -397,7 +402,8 @@ impl RootState {
                 false => RootAnswer::Refused(RootRefusal::TopicExists),
             };
         }
-        let Some(placement) = self.place(new.replication_factor, new.partitions) else {
+        let run = run_of(&new.name);
+        let Some(placement) = self.place(new.replication_factor, &[], new.partitions as usize, run) else {
             return RootAnswer::Refused(RootRefusal::NoShard);
         };
         let topic = Topic {
@@ -430,7 +436,8 @@ impl RootState {
         if more < 0 {
             return RootAnswer::Refused(RootRefusal::NotGrowing);
         }
-        let Some(placement) = self.place(topic.replication_factor, more as i32) else {
+        let run = run_of(&topic.name);
+        let Some(placement) = self.place(topic.replication_factor, &topic.placement, more as usize, run) else {
             return RootAnswer::Refused(RootRefusal::NoShard);
         };
         self.creations += 1;
@@ -443,9 +450,10 @@ impl RootState {
         })
     }
 
-    /// Spreads partitions over the shards of a replication factor, the emptiest first. A shard that has lost its leader
-    /// or a voter may have lost its quorum for good, so it gets new partitions only when all shards have.
-    fn place(&mut self, replication_factor: u16, partitions: i32) -> Option<Vec<ShardId>> {
+    /// Gives a topic's next partitions to shards of its replication factor: in runs of `run`, each to the emptiest shard;
+    /// what is there already fills its run first. A shard that has lost its leader or a voter may have lost its quorum for
+    /// good, so it gets new partitions only when all shards have.
+    fn place(&mut self, replication_factor: u16, there: &[ShardId], more: usize, run: usize) -> Option<Vec<ShardId>> {
         let of_factor = || self.shards.values().filter(|s| s.replication_factor == replication_factor);
         let mut load: Vec<(u64, ShardId)> =
             of_factor().filter(|s| self.is_well(s)).map(|s| (s.partitions, s.id)).collect();
@@ -455,10 +463,13 @@ impl RootState {
         if load.is_empty() {
             return None;
         }
-        let placement = (0..partitions).map(|_| {
-            let least = load.iter_mut().min().expect("checked not empty");
-            least.0 += 1;
-            least.1
+        let mut current = there.last().and_then(|last| load.iter().position(|(_, id)| id == last));
+        let placement = (there.len()..there.len() + more).map(|index| {
+            let emptiest = || (0..load.len()).min_by_key(|at| load[*at]).expect("checked not empty");
+            let at = current.filter(|_| index % run != 0).unwrap_or_else(emptiest);
+            current = Some(at);
+            load[at].0 += 1;
+            load[at].1
         });
         let placement: Vec<ShardId> = placement.collect();
         for (partitions, id) in load {
@@ -515,6 +526,10 @@ impl RootState {
 
 fn stamps_by_default(all_brokers: Option<&Configs>) -> bool {
     all_brokers.and_then(|configs| configs.get(STAMPING)).is_some_and(|who| who == LOG_APPEND_TIME)
+}
+
+fn run_of(topic: &str) -> usize {
+    if is_internal(topic) { 1 } else { RUN_PARTITIONS }
 }
 
 #[cfg(test)]

@@ -127,13 +127,39 @@ fn a_directory_keeps_its_node_and_an_emptied_one_gets_another() {
     assert_eq!(registered(&mut state, 1, "x"), (3, RootAnswer::Epoch(4)));
 }
 
+fn load(state: &RootState) -> Vec<u64> {
+    state.shards().map(|s| s.partitions).collect()
+}
+
 #[test]
-fn spreads_partitions_evenly() {
+fn a_topic_stays_together_and_topics_are_spread() {
     let mut state = with_shards(3);
     state.apply(topic("t", 1, 4));
     state.apply(topic("u", 2, 5));
-    let load: Vec<u64> = state.shards().map(|s| s.partitions).collect();
-    assert_eq!(load, vec![3, 3, 3]);
+    state.apply(topic("v", 3, 3));
+    assert_eq!(load(&state), vec![4, 5, 3]);
+    let grown = RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions: 9 };
+    state.apply(grown);
+    assert_eq!(load(&state), vec![9, 5, 3]);
+}
+
+#[test]
+fn a_large_topic_is_spread_in_runs() {
+    let mut state = with_shards(3);
+    let run = RUN_PARTITIONS as i32;
+    state.apply(topic("t", 1, run + 1));
+    assert_eq!(load(&state), vec![run as u64, 1, 0]);
+    // What grows fills the run that was begun, then goes to the emptiest.
+    let topic = TopicId::from_bytes([1; 16]);
+    state.apply(RootEntry::AddPartitions { topic, partitions: 2 * run + 7 });
+    assert_eq!(load(&state), vec![run as u64, run as u64, 7]);
+}
+
+#[test]
+fn partitions_that_groups_live_in_are_spread_evenly() {
+    let mut state = with_shards(3);
+    state.apply(topic(crate::admin::CONSUMER_OFFSETS, 1, 50));
+    assert_eq!(load(&state), vec![17, 17, 16]);
 }
 
 #[test]
@@ -145,7 +171,6 @@ fn shards_that_are_not_well_get_partitions_only_when_all_are() {
         state.apply(RootEntry::SetReady { broker, epoch });
         state.apply(RootEntry::CreateShard { replication_factor: 1, voters: vec![node], preferred: node });
     }
-    let load = |state: &RootState| state.shards().map(|s| s.partitions).collect::<Vec<_>>();
     // The first is away, the second has another directory now.
     state.apply(RootEntry::Leave { broker: 0, epoch: 1 });
     state.apply(RootEntry::Leave { broker: 1, epoch: 2 });
@@ -156,7 +181,7 @@ fn shards_that_are_not_well_get_partitions_only_when_all_are() {
     assert_eq!(load(&state), vec![0, 0, 3]);
     state.apply(RootEntry::Leave { broker: 2, epoch: 3 });
     state.apply(topic("u", 2, 3));
-    assert_eq!(load(&state), vec![2, 1, 3]);
+    assert_eq!(load(&state), vec![3, 0, 3]);
 }
 
 #[test]
