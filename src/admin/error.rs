@@ -22,6 +22,8 @@ pub enum Error {
     InvalidRequest(String),
     #[error("{0}")]
     InvalidUpdateVersion(String),
+    #[error("{0}")]
+    UnsupportedVersion(String),
     /// It was begun and goes on by itself.
     #[error("not finished within the request's timeout; it is being worked on")]
     TimedOut,
@@ -53,6 +55,7 @@ impl Error {
             Error::InvalidReplicationFactor(_) => ErrorCode::InvalidReplicationFactor,
             Error::InvalidConfig(_) => ErrorCode::InvalidConfig,
             Error::InvalidRequest(_) => ErrorCode::InvalidRequest,
+            Error::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
             Error::InvalidUpdateVersion(_) => ErrorCode::InvalidUpdateVersion,
             Error::TimedOut => ErrorCode::RequestTimedOut,
             Error::OtherEndpointType => ErrorCode::MismatchedEndpointType,

@@ -10,11 +10,13 @@
 //!
 //! One file per API; `topics` is what they share.
 
+mod alter_client_quotas;
 mod alter_configs;
 pub mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
@@ -24,9 +26,11 @@ pub mod features;
 mod init_producer_id;
 mod internal;
 mod leaders;
+mod list_config_resources;
 mod metadata;
 mod names;
 mod resource;
+mod telemetry;
 mod topics;
 mod update_features;
 
@@ -36,6 +40,8 @@ mod metadata_test;
 mod sample;
 #[cfg(test)]
 mod served_test;
+#[cfg(test)]
+mod settings_test;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,18 +49,22 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
+pub use alter_client_quotas::alter_client_quotas;
 pub use alter_configs::{alter_configs, incremental_alter_configs};
 pub use configs::{Defaults, Layers};
 pub use create_partitions::create_partitions;
 pub use create_topics::create_topics;
 pub use delete_topics::delete_topics;
+pub use describe_client_quotas::describe_client_quotas;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
 pub use error::Error;
 pub use init_producer_id::init_producer_id;
 pub use internal::{CONSUMER_OFFSETS, is_internal};
+pub use list_config_resources::list_config_resources;
 pub use metadata::metadata;
+pub use telemetry::{Pushed, get_telemetry_subscriptions, push_telemetry};
 pub use update_features::update_features;
 
 use crate::cluster::{Cluster, RootState};
@@ -144,6 +154,8 @@ pub struct Context {
     pub address: SocketAddr,
     /// The zone of the listener it came by, if that has one.
     pub listener: Option<Arc<str>>,
+    /// What it is, and of which version, if it has said so.
+    pub software: Option<Arc<(String, String)>>,
 }
 
 /// The room's handle. A cheap clone.
@@ -153,11 +165,17 @@ pub struct Admin {
     shards: Arc<Shards>,
     replicas: Arc<Replicas>,
     settings: Arc<Settings>,
+    pushed: Arc<Pushed>,
 }
 
 impl Admin {
     pub fn new(cluster: Cluster, shards: Arc<Shards>, replicas: Arc<Replicas>, settings: Settings) -> Self {
-        Admin { cluster, shards, replicas, settings: Arc::new(settings) }
+        Admin { cluster, shards, replicas, settings: Arc::new(settings), pushed: Arc::default() }
+    }
+
+    /// What clients have pushed of their metrics.
+    pub fn pushed(&self) -> &Pushed {
+        &self.pushed
     }
 
     /// Where settings come from on this broker.

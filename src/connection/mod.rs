@@ -29,7 +29,7 @@ mod server_test;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -71,6 +71,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The name of the listener that accepted it.
     pub listener: Arc<str>,
+    /// What the client is, and of which version, once it has said so (KIP-511).
+    pub software: OnceLock<Arc<(String, String)>>,
 }
 
 impl fmt::Display for Peer {
@@ -86,6 +88,8 @@ pub enum Outcome {
     Reply(Segments),
     /// The client expects nothing (acks = 0).
     NoReply,
+    /// As one of the above; then nothing is read from the connection for so long (KIP-219).
+    Throttled(Option<Segments>, Duration),
     /// The connection is closed once the answers before this one are written.
     Close(Cow<'static, str>),
 }

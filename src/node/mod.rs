@@ -17,5 +17,6 @@ mod service;
 mod snapshots;
 #[cfg(test)]
 pub mod testing;
+mod throttling;
 
 pub use run::{Error, Node};

@@ -29,7 +29,8 @@ impl Router for Rooms {
         let Request { api, version, client_id, body, memory, answer, .. } = request;
         let (admin, fetch, groups) = (self.admin.clone(), self.fetch.clone(), self.groups.clone());
         let listener = peer.listener.strip_prefix(ZONE_LISTENER).map(Arc::from);
-        let context = Context { client_id, address: peer.address, listener };
+        let software = peer.software.get().cloned();
+        let context = Context { client_id, address: peer.address, listener, software };
         match api {
             ApiKey::Produce => match self.produce.start(version, body, memory).await {
                 Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),
@@ -73,6 +74,19 @@ impl Router for Rooms {
             ApiKey::AlterConfigs => reply(async move { admin::alter_configs(&admin, &context, version, body).await }),
             ApiKey::IncrementalAlterConfigs => {
                 reply(async move { admin::incremental_alter_configs(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeClientQuotas => {
+                reply(async move { admin::describe_client_quotas(&admin, &context, version, body).await })
+            }
+            ApiKey::AlterClientQuotas => {
+                reply(async move { admin::alter_client_quotas(&admin, &context, version, body).await })
+            }
+            ApiKey::GetTelemetrySubscriptions => {
+                reply(async move { admin::get_telemetry_subscriptions(&admin, &context, version, body).await })
+            }
+            ApiKey::PushTelemetry => reply(async move { admin::push_telemetry(&admin, &context, version, body).await }),
+            ApiKey::ListConfigResources => {
+                reply(async move { admin::list_config_resources(&admin, &context, version, body).await })
             }
             ApiKey::UpdateFeatures => {
                 reply(async move { admin::update_features(&admin, &context, version, body).await })

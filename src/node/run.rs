@@ -26,9 +26,11 @@ use crate::node::listeners::Listeners;
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
+use crate::node::throttling::Throttling;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
+use crate::quota::Quotas;
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 use crate::zone::Zones;
@@ -235,7 +237,10 @@ impl Node {
         };
         let groups = Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), group_settings);
         let groups = Arc::new(groups);
-        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups }), limits);
+        let rooms = Rooms { produce, fetch, admin: admin.clone(), groups };
+        let quotas = Arc::new(Quotas::new(cluster.clone()));
+        let router = Throttling { rooms, quotas, cluster: cluster.clone(), zones: Zones::from(&config) };
+        let server = Server::new(Arc::new(router), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
@@ -248,6 +253,7 @@ impl Node {
                     uploads,
                     put_hedges: put_hedger.counts,
                     server: server.clone(),
+                    admin,
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
             }

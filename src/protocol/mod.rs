@@ -17,6 +17,7 @@ pub mod fetch;
 mod header;
 pub mod produce;
 mod reader;
+mod throttle;
 mod writer;
 
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use error_code::ErrorCode;
 pub use header::{FRONT_BYTES, Front, RequestHeader, response_header};
 pub use kafka_protocol::messages::ApiKey;
 pub use kafka_protocol::protocol::StrBytes;
+pub use throttle::set_throttle;
 
 use crate::batch::Segments;
 use crate::types::TopicId;
