@@ -11,7 +11,8 @@ use kafka_protocol::protocol::Encodable;
 use tokio::time::Instant;
 
 use crate::admin::configs::topic::TOPIC_CONFIGS;
-use crate::batch::build::Spec;
+use crate::batch::build::{NewRecord, Spec, batch};
+use crate::batch::{Codec, Header, records};
 use crate::node::testing::{Client, T0, TOPIC, Topic, broker, records_of, text};
 use crate::protocol::ErrorCode;
 
@@ -193,5 +194,44 @@ async fn a_clients_metrics_are_asked_for_and_taken() {
         let answer: PushTelemetryResponse = client.ask(ApiKey::PushTelemetry, 0, &push).await;
         assert_eq!(answer.error_code, error.code());
     }
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_topic_asks_of_batches_is_in_force_at_once() {
+    let (node, mut client, _dir) = broker().await;
+    let topic = Topic::create(&mut client, 1, &[]).await;
+    let codec_of = |partition: fetch_response::PartitionData| {
+        Header::peek(&partition.records.unwrap()).unwrap().attributes.codec().unwrap()
+    };
+    let lz4 = records_of(20, &Spec { codec: Codec::Lz4, ..Spec::default() });
+    let codecs = [("zstd", Codec::Zstd), ("lz4", Codec::Lz4), ("uncompressed", Codec::None), ("producer", Codec::Lz4)];
+    for (at, (value, codec)) in (0..).zip(codecs) {
+        assert_eq!(alter(&mut client, OF_TOPIC, TOPIC, ("compression.type", SET, value)).await, 0);
+        assert_eq!(topic.produced(&mut client, 9, std::slice::from_ref(&lz4)).await.base_offset, 20 * at);
+        let read = topic.fetched(&mut client, 12, 20 * at, 1 << 20).await;
+        assert_eq!(records::iter(read.records.as_ref().unwrap(), 1 << 20).unwrap().count(), 20);
+        assert_eq!(codec_of(read), codec, "{value}");
+    }
+    // Small enough as it came, and too large as it would be stored.
+    assert_eq!(alter(&mut client, OF_TOPIC, TOPIC, ("max.message.bytes", SET, "1000")).await, 0);
+    let large =
+        topic.produced(&mut client, 9, &[records_of(20, &Spec { codec: Codec::Zstd, ..Spec::default() })]).await;
+    assert_eq!(large.error_code, 0);
+    assert_eq!(alter(&mut client, OF_TOPIC, TOPIC, ("compression.type", SET, "uncompressed")).await, 0);
+    let large =
+        topic.produced(&mut client, 9, &[records_of(20, &Spec { codec: Codec::Zstd, ..Spec::default() })]).await;
+    assert_eq!(large.error_code, ErrorCode::MessageTooLarge.code());
+
+    assert_eq!(alter(&mut client, OF_TOPIC, TOPIC, ("compression.type", DELETE, "")).await, 0);
+    assert_eq!(alter(&mut client, OF_TOPIC, TOPIC, ("cleanup.policy", SET, "compact")).await, 0);
+    let keyless = batch(&[NewRecord::new(b"k", b"v", T0), NewRecord::value(b"v", T0)], &Spec::default());
+    let refused = topic.produced(&mut client, 9, std::slice::from_ref(&keyless)).await;
+    assert_eq!((refused.error_code, refused.record_errors.len()), (ErrorCode::InvalidRecord.code(), 1));
+    assert_eq!(refused.record_errors[0].batch_index, 1);
+    assert_eq!(alter(&mut client, OF_TOPIC, TOPIC, ("message.timestamp.before.max.ms", SET, "1000")).await, 0);
+    let refused = topic.produced(&mut client, 9, &[keyless]).await;
+    assert_eq!((refused.error_code, refused.record_errors.len()), (ErrorCode::InvalidTimestamp.code(), 2));
+    assert!(refused.error_message.is_some_and(|message| message.ends_with("due to invalid timestamp")));
     node.shut_down().await;
 }

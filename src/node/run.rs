@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use milepost_raft as raft;
 use tokio::net::lookup_host;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::info;
@@ -29,7 +29,7 @@ use crate::node::snapshots::Snapshots;
 use crate::node::throttling::Throttling;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
-use crate::produce::Produce;
+use crate::produce::{Produce, RECOMPRESSING_MAX};
 use crate::quota::Quotas;
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
@@ -220,8 +220,8 @@ impl Node {
             ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
-            message_bytes_max: config.message_max_bytes,
-            class_default: config.store.default_class(),
+            defaults: admin::static_settings(&config),
+            recompressing: Semaphore::new(RECOMPRESSING_MAX),
         });
         let replicas = Arc::new(Replicas::new(cluster.clone(), shards.clone()));
         let fetch = Arc::new(Fetch::new(cluster.clone(), replicas.clone(), cache.clone(), Zones::from(&config)));

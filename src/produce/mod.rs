@@ -9,7 +9,9 @@
 //! - **Limits**: topics and partitions per request ([`protocol::produce::Limits`](crate::protocol::produce::Limits)).
 
 mod error;
+mod failure;
 mod respond;
+mod settings;
 mod take;
 
 use std::sync::Arc;
@@ -17,15 +19,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
 
+use crate::admin::Defaults;
 use crate::batch::Segments;
 use crate::cluster::Cluster;
 use crate::commit::{Lanes, Slots};
 use crate::ingest::Ingest;
 use crate::protocol::{self, ErrorCode, produce};
-use crate::types::{Memory, StorageClass};
+use crate::types::Memory;
 use crate::upload::Poison;
 
+/// Requests whose batches are compressed anew at a time.
+pub const RECOMPRESSING_MAX: usize = 2;
 /// Longer waits are cut: a client that is gone must not hold memory.
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 
@@ -35,9 +41,10 @@ pub struct Produce {
     pub ingest: Ingest,
     pub poison: Arc<Poison>,
     pub lanes: Arc<Lanes>,
-    pub message_bytes_max: usize,
-    /// Of topics that do not say.
-    pub class_default: StorageClass,
+    /// What topics inherit that do not say.
+    pub defaults: Defaults,
+    /// How many requests are compressed anew at a time: each may take hundreds of megabytes for a moment.
+    pub recompressing: Semaphore,
 }
 
 /// How a Produce ends.
