@@ -3,12 +3,15 @@
 //! ```text
 //! $ cargo bench --bench cost_model -- --brokers 100 --partitions 5000 --mb-per-second 1000
 //!       --brokers N          [default: 3]       --zones N              [default: 3]
-//!       --partitions N       [default: 16]      --replication-factor N [default: 3]
+//!       --topics N           [default: 1]       --replication-factor N [default: 3]
+//!       --partitions N       of all topics [default: 16]
 //!       --mb-per-second N    of all producers [default: 15]
 //!       --flush-ms N         between objects of a broker [default: 100, ten requests each second]
 //!       --object-mb N        objects are no larger [default: 4.19]
 //!       --fan-out N          how often each byte is consumed [default: 1]
+//!       --group-members N    consumers that commit, of all groups [default: 0]
 //!       --batch-kb N         sent at once for a partition [default: 16]
+//!       --idempotent         producers number their batches
 //! $ cargo bench --bench cost_model -- --check target/cross_zone/report.json
 //! ```
 //! `--check` compares it with what the harness measured and fails where they differ by more than 15 %.
@@ -32,11 +35,14 @@ fn main() -> Result<()> {
         brokers: 3.0,
         zones: 3.0,
         replication_factor: 3.0,
+        topics: 1.0,
         partitions: 16.0,
         bytes_per_second: 15e6,
         batch_bytes: 16e3,
+        idempotent: false,
         flush_seconds: 0.1,
         object_bytes_max: 4.19e6,
+        group_members: 0.0,
         fan_out: 1.0,
     };
     let mut arguments = std::env::args().skip(1);
@@ -47,11 +53,14 @@ fn main() -> Result<()> {
             "--brokers" => cluster.brokers = number()?,
             "--zones" => cluster.zones = number()?,
             "--replication-factor" => cluster.replication_factor = number()?,
+            "--topics" => cluster.topics = number()?,
+            "--idempotent" => cluster.idempotent = true,
             "--partitions" => cluster.partitions = number()?,
             "--mb-per-second" => cluster.bytes_per_second = number()? * 1e6,
             "--batch-kb" => cluster.batch_bytes = number()? * 1e3,
             "--flush-ms" => cluster.flush_seconds = number()? / 1e3,
             "--object-mb" => cluster.object_bytes_max = number()? * 1e6,
+            "--group-members" => cluster.group_members = number()?,
             "--fan-out" => cluster.fan_out = number()?,
             "--check" => return check::check(Path::new(&next()?)),
             // cargo says this to every bench.

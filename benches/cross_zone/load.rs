@@ -26,10 +26,17 @@ pub struct Plan {
     /// Of record values, from the zone's one producer.
     pub bytes_per_second: u64,
     pub linger_ms: u32,
-    /// Partitions that each reader of the zone reads.
-    pub read: Vec<u32>,
+    /// What each reader of the zone reads.
+    pub read: Read,
     pub readers: u32,
     pub from_beginning: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Read {
+    Partitions(Vec<u32>),
+    /// The share that its group gives it: one member in each zone.
+    OfGroup,
 }
 
 pub struct Clients {
@@ -90,10 +97,18 @@ impl Clients {
         (bootstrap, consumer_bootstrap): (&str, &str),
         plan: &Plan,
     ) -> Result<Clients> {
-        let read: Vec<String> = plan.read.iter().map(u32::to_string).collect();
         let mut command = process::command(&ground.zone(zone), program);
         command.args(["run", "--bootstrap", bootstrap, "--consumer-bootstrap", consumer_bootstrap]);
-        command.args(["--zone", &zone_name(zone), "--topic", &plan.topic, "--read", &read.join(",")]);
+        command.args(["--zone", &zone_name(zone), "--topic", &plan.topic]);
+        match &plan.read {
+            Read::Partitions(partitions) => {
+                let partitions: Vec<String> = partitions.iter().map(u32::to_string).collect();
+                command.args(["--read", &partitions.join(",")]);
+            }
+            Read::OfGroup => {
+                command.args(["--group", &plan.topic]);
+            }
+        }
         let numbers = [
             ("--partitions", u64::from(plan.partitions)),
             ("--bytes-per-second", plan.bytes_per_second),

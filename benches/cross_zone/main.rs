@@ -17,10 +17,10 @@
 //!
 //! | workload | partitions | clients of each zone |
 //! |---|---|---|
-//! | a | 16 | a producer to all of them, a consumer of a third |
+//! | a | 16 | a producer to all of them, a consumer in a group with the other zones' |
 //! | b | 100, objects of 300 KB | the same |
 //! | c | 1,000 | the same |
-//! | d | 16 | a producer, three consumers of the same third |
+//! | d | 16 | a producer, three consumers, each in such a group |
 //! | e | after a | one zone reads all of it from the beginning |
 //! | f | after e | a broker ends and loses its disk, an empty one comes |
 //!

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::ground::{Ground, ZONES, Zone};
-use crate::load::{self, Clients, Plan, Seen};
+use crate::load::{self, Clients, Plan, Read, Seen};
 use crate::measure::{Snapshot, Window};
 use crate::report::Row;
 use crate::system::{Role, System};
@@ -32,7 +32,7 @@ pub struct Workload {
     /// Of each zone's producer.
     pub bytes_per_second: u64,
     pub linger_ms: u32,
-    /// Of each zone, all reading the same third of the partitions.
+    /// Of each zone, each in a group with one reader of each other zone.
     pub readers: u32,
     /// Then a reader in another zone catches up, and a broker is replaced.
     pub and_later: bool,
@@ -60,7 +60,7 @@ impl Run<'_> {
         self.say("starting");
         self.system.start(self.ground).await.context("starting")?;
         let bootstrap = self.system.bootstrap(0, Role::Producer);
-        load::create_topic(&self.clients, self.ground, 0, &bootstrap, &self.plan(0)).await?;
+        load::create_topic(&self.clients, self.ground, 0, &bootstrap, &self.plan()).await?;
         tokio::time::sleep(SETTLE).await;
         let before = self.snapshot(&mut []).await?;
         self.wait(self.times.idle, "idle").await;
@@ -91,7 +91,7 @@ impl Run<'_> {
     /// (e): everything is read again from the beginning, in one zone.
     async fn catch_up(&mut self, idle: &Window, written: u64) -> Result<Row> {
         self.say("a reader catches up");
-        let plan = Plan { read: (0..self.workload.partitions).collect(), ..self.late_plan() };
+        let plan = self.late_plan((0..self.workload.partitions).collect());
         let before = self.snapshot(&mut []).await?;
         let mut clients = self.start_in(LATE_ZONE, &plan).await?;
         let started = Instant::now();
@@ -113,7 +113,8 @@ impl Run<'_> {
     /// (f): a broker is replaced by an empty one.
     async fn replace(&mut self, idle: &Window) -> Result<Row> {
         self.say("a broker is replaced");
-        let plan = self.late_plan();
+        let third = (0..self.workload.partitions).filter(|partition| *partition as usize % ZONES == REPLACED_ZONE);
+        let plan = self.late_plan(third.collect());
         let (cross_before, started) = (self.ground.links()?, Instant::now());
         self.system.replace_broker(self.ground, REPLACED_ZONE).await?;
         let bootstrap = self.system.bootstrap(REPLACED_ZONE, Role::Producer);
@@ -138,30 +139,29 @@ impl Run<'_> {
         Ok(Row { serving_after_s: Some(serving.as_secs_f64()), ..row })
     }
 
-    fn plan(&self, zone: Zone) -> Plan {
+    fn plan(&self) -> Plan {
         let workload = &self.workload;
         Plan {
             topic: "zones".to_owned(),
             partitions: workload.partitions,
             bytes_per_second: workload.bytes_per_second,
             linger_ms: workload.linger_ms,
-            read: (0..workload.partitions).filter(|partition| *partition as usize % ZONES == zone).collect(),
+            read: Read::OfGroup,
             readers: workload.readers,
             from_beginning: false,
         }
     }
 
     /// Reads only, from the beginning.
-    fn late_plan(&self) -> Plan {
-        Plan { bytes_per_second: 0, readers: 1, from_beginning: true, ..self.plan(REPLACED_ZONE) }
+    fn late_plan(&self, partitions: Vec<u32>) -> Plan {
+        let read = Read::Partitions(partitions);
+        Plan { bytes_per_second: 0, readers: 1, from_beginning: true, read, ..self.plan() }
     }
 
+    /// At once: a group is complete when its last member has come.
     async fn start_clients(&self) -> Result<Vec<Clients>> {
-        let mut clients = Vec::with_capacity(ZONES);
-        for zone in 0..ZONES {
-            clients.push(self.start_in(zone, &self.plan(zone)).await?);
-        }
-        Ok(clients)
+        let plan = self.plan();
+        futures::future::try_join_all((0..ZONES).map(|zone| self.start_in(zone, &plan))).await
     }
 
     async fn start_in(&self, zone: Zone, plan: &Plan) -> Result<Clients> {

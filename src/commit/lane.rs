@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
 use crate::cluster::{Cluster, LeaderGuess};
+use crate::commit::run::{Run, join};
 use crate::commit::wire::{IN_FLIGHT_MAX, decode_outcome, with_shard};
 use crate::index::Shards;
 use crate::object::Durable;
@@ -52,6 +53,24 @@ pub struct Submission {
     pub in_flight: Arc<OwnedSemaphorePermit>,
 }
 
+/// A submission as its shard gets it.
+struct Queued {
+    object: Durable<ObjectId>,
+    parts: Vec<Part>,
+    /// One per batch of the parts.
+    runs: Vec<Run>,
+    deadline: Instant,
+    _in_flight: Arc<OwnedSemaphorePermit>,
+}
+
+impl From<Submission> for Queued {
+    fn from(submission: Submission) -> Queued {
+        let Submission { object, parts, replies, deadline, in_flight } = submission;
+        let (parts, runs) = join(parts, replies);
+        Queued { object, parts, runs, deadline, _in_flight: in_flight }
+    }
+}
+
 /// The lanes of this broker, one per shard, made when first used.
 pub struct Lanes {
     cluster: Cluster,
@@ -61,7 +80,7 @@ pub struct Lanes {
 
 #[derive(Clone)]
 struct Entrance {
-    queue: mpsc::UnboundedSender<Submission>,
+    queue: mpsc::UnboundedSender<Queued>,
     stalled: Arc<AtomicBool>,
 }
 
@@ -72,8 +91,8 @@ impl Lanes {
 
     /// Hands over the next object for this shard. Sequences must ascend. The queue is bounded by the `in_flight` permits.
     pub fn submit(&self, shard: ShardId, submission: Submission) {
-        if let Err(mpsc::error::SendError(lost)) = self.entrance(shard).queue.send(submission) {
-            answer_all(lost.replies, Err(Error::Unknown));
+        if let Err(mpsc::error::SendError(lost)) = self.entrance(shard).queue.send(submission.into()) {
+            answer_all(lost.runs, Err(Error::Unknown));
         }
     }
 
@@ -109,7 +128,7 @@ type Call = Pin<Box<dyn Future<Output = Result<Answer, CallError>> + Send>>;
 /// nothing is on its way and starts again from the oldest that is not settled.
 struct Lane {
     way: Way,
-    queue: VecDeque<Submission>,
+    queue: VecDeque<Queued>,
     /// Answers expected for the first `calls.len()` of the queue.
     calls: FuturesOrdered<Call>,
     /// The sequence that the oldest in the queue follows.
@@ -139,7 +158,7 @@ impl Lane {
         }
     }
 
-    async fn run(mut self, mut submissions: mpsc::UnboundedReceiver<Submission>) {
+    async fn run(mut self, mut submissions: mpsc::UnboundedReceiver<Queued>) {
         loop {
             self.send_ahead();
             let waits = self.calls.is_empty() && (!self.queue.is_empty() || self.silent_since.is_some());
@@ -224,19 +243,17 @@ impl Lane {
         if verdicts.contains(&Verdict::Held) {
             let body = front.request(self.way.shard, previous);
             tokio::spawn(follow_held(self.way.clone(), front, verdicts, body));
-        } else if verdicts.len() == front.replies.len() {
-            for (reply, verdict) in front.replies.into_iter().zip(verdicts) {
-                let _ = reply.send(Ok(verdict));
-            }
+        } else if verdicts.len() == front.runs.len() {
+            front.runs.into_iter().zip(verdicts).for_each(|(run, verdict)| run.answer(Ok(verdict)));
         } else {
-            answer_all(front.replies, Err(Error::Unknown));
+            answer_all(front.runs, Err(Error::Unknown));
         }
     }
 
     /// What was sent behind it names it as previous, is found out of turn, and is sent again.
     fn drop_front(&mut self, e: Error) {
         if let Some(front) = self.queue.pop_front() {
-            answer_all(front.replies, Err(e));
+            answer_all(front.runs, Err(e));
         }
     }
 
@@ -263,12 +280,12 @@ impl Lane {
         while self.queue.front().is_some_and(|front| front.deadline <= Instant::now()) {
             let late = self.queue.pop_front().expect("looked at above");
             warn!(shard = self.way.shard, sequence = late.object.id().sequence, "no verdict in time");
-            answer_all(late.replies, Err(Error::Unknown));
+            answer_all(late.runs, Err(Error::Unknown));
         }
     }
 }
 
-impl Submission {
+impl Queued {
     fn request(&self, shard: ShardId, previous: u64) -> Bytes {
         // A chain that lost its place is refused and set right; the distance must only never be negative.
         let object = *self.object.id();
@@ -289,10 +306,10 @@ impl Way {
 }
 
 /// Answers what is decided and asks for the rest until it is.
-async fn follow_held(way: Way, submission: Submission, verdicts: Vec<Verdict>, body: Bytes) {
-    let mut open: Vec<Option<Reply>> = submission.replies.into_iter().map(Some).collect();
+async fn follow_held(way: Way, queued: Queued, verdicts: Vec<Verdict>, body: Bytes) {
+    let mut open: Vec<Option<Run>> = queued.runs.into_iter().map(Some).collect();
     answer_decided(&mut open, &verdicts);
-    let timeout = submission.deadline.saturating_duration_since(Instant::now());
+    let timeout = queued.deadline.saturating_duration_since(Instant::now());
     let mut guess = way.guess();
     let answer = peer::call_leader(way.cluster.node(), || guess.take(), peer::AWAIT_HELD, body, timeout).await;
     if let Ok(Ok(Outcome::Taken(verdicts))) = answer.map(|body| decode_outcome(&body)) {
@@ -301,21 +318,14 @@ async fn follow_held(way: Way, submission: Submission, verdicts: Vec<Verdict>, b
     answer_all(open.into_iter().flatten(), Err(Error::Unknown));
 }
 
-fn answer_decided(open: &mut [Option<Reply>], verdicts: &[Verdict]) {
-    for (reply, verdict) in open.iter_mut().zip(verdicts) {
-        if *verdict != Verdict::Held
-            && let Some(reply) = reply.take()
-        {
-            let _ = reply.send(Ok(*verdict));
-        }
+fn answer_decided(open: &mut [Option<Run>], verdicts: &[Verdict]) {
+    for (run, verdict) in open.iter_mut().zip(verdicts).filter(|(_, verdict)| **verdict != Verdict::Held) {
+        run.take().into_iter().for_each(|run| run.answer(Ok(*verdict)));
     }
 }
 
-fn answer_all(replies: impl IntoIterator<Item = Reply>, result: Result<Verdict, Error>) {
-    // A producer that has gone away asks again elsewhere.
-    for reply in replies {
-        let _ = reply.send(result);
-    }
+fn answer_all(runs: impl IntoIterator<Item = Run>, result: Result<Verdict, Error>) {
+    runs.into_iter().for_each(|run| run.answer(result));
 }
 
 trait MapAnswer: Future<Output = Result<Bytes, CallError>> + Sized {

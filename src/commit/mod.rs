@@ -15,6 +15,7 @@
 
 mod lane;
 mod openings;
+mod run;
 mod sequencer;
 mod slots;
 mod wire;

@@ -123,7 +123,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// A connection with no request in progress is closed after this.
     pub idle_max: Duration,
-    /// Requests of one connection in progress.
+    /// Requests of one connection in progress. librdkafka sends one for each partition and linger: with fewer, an object
+    /// that takes a second to come together waits for requests that lie in sockets.
     pub pipeline_max: usize,
     /// A peer that takes longer for one answer is slow: see [`Answers`](crate::types::Answers).
     pub slow_after: Duration,
@@ -141,7 +142,7 @@ impl Default for Limits {
             answer_bytes_max: 256 * 1024 * 1024,
             connections_max: 20_000,
             idle_max: Duration::from_secs(600),
-            pipeline_max: 64,
+            pipeline_max: 512,
             slow_after: Duration::from_secs(1),
             write_stall_max: Duration::from_secs(30),
             drain_max: Duration::from_secs(10),

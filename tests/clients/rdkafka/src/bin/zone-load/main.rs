@@ -1,13 +1,14 @@
 //! The stock clients of one zone: a producer that writes to all partitions of a topic at a steady rate, and consumers
-//! that read some of them, assigned by hand. Made for the cross-zone harness, which runs one of these in each zone.
+//! that read some of them: assigned by hand, or as members of a group. Made for the cross-zone harness, which runs one of
+//! these in each zone.
 //!
 //! ```text
 //! zone-load wait    --bootstrap HOSTS --brokers N
 //! zone-load create  --bootstrap HOSTS --topic T --partitions N
 //! zone-load run     --bootstrap HOSTS --consumer-bootstrap HOSTS --zone az1 --topic T --partitions N
-//!                   --bytes-per-second N --read 0,3,6 [--readers N] [--from end] [--linger-ms N] [--value-bytes N]
+//!                   --bytes-per-second N [--read 0,3,6 | --group G] [--readers N] [--from end] [--linger-ms N] [--value-bytes N]
 //! ```
-//! `run` says `ready` when its readers are started, and begins to write on the line `begin`. On `mark` it
+//! Each of several readers of a zone is in a group of its own. `run` says `ready` when its readers have partitions, and begins to write on the line `begin`. On `mark` it
 //! prints what happened up to then as one line of JSON, on `halt` it stops writing and prints the same once every
 //! record's fate is known. It ends when its input does, so it never outlives whoever started it.
 
@@ -24,6 +25,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rdkafka_cases::args::Args;
 use rdkafka_cases::client;
 
+use crate::reader::Share;
 use crate::tally::Tally;
 
 const READY_MAX: Duration = Duration::from_secs(120);
@@ -87,16 +89,21 @@ fn serve(mut args: Args) -> Result<()> {
     let from = reader::parse(&args.optional("from", "end".to_owned())?)?;
     let readers = args.optional("readers", 1)?;
     let read: Vec<i32> = args.list("read").iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+    let group: String = args.optional("group", String::new())?;
     args.finish()?;
 
     let tally = Arc::new(Tally::default());
     let client_id = format!("zone-load,zone={zone}");
-    if !read.is_empty() {
-        let mut config = client::consumer_config(&consumer_bootstrap, &client_id);
-        config.set("client.rack", &zone);
-        for _ in 0..readers {
-            reader::start(&config, &topic, &read, from, Arc::clone(&tally))?;
-        }
+    let mut config = client::consumer_config(&consumer_bootstrap, &client_id);
+    config.set("client.rack", &zone);
+    for reader in 0..readers {
+        let of_group = format!("{group}-{reader}");
+        let share = match group.is_empty() {
+            false => Share::Group(&of_group),
+            true if read.is_empty() => break,
+            true => Share::Partitions(&read, from),
+        };
+        reader::start(&config, &topic, &share, READY_MAX, Arc::clone(&tally))?;
     }
     let mut config = client::config(&bootstrap, &client_id);
     config.set("acks", "all").set("linger.ms", linger_ms.to_string()).set("message.timeout.ms", "60000");
