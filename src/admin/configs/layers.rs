@@ -106,5 +106,6 @@ mod tests {
         let sources =
             defaults.layers(&view, 1).values(Some((&own, Source::Topic)), config).map(|(.., source)| source as i8);
         assert_eq!(sources.collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!(defaults.layers(&view, 1).group(&Configs::new(), "consumer.session.timeout.ms"), "45000");
     }
 }
