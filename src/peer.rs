@@ -29,6 +29,9 @@ pub const QUESTIONS: u8 = 9;
 /// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
 pub const READ: u8 = 10;
 
+/// A transaction's end in partitions of a shard → per partition, whether it is over there.
+pub const MARKERS: u8 = 30;
+
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
@@ -42,6 +45,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         STATE => "state",
         QUESTIONS => "proxy",
         READ => "read",
+        MARKERS => "markers",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

@@ -92,7 +92,7 @@ client_quotas() {
     CHANGE=(--add-config controller_mutation_rate=5)
     alters 'controller_mutation_rate=5' --entity-type users --entity-default || return
     CHANGE=(--add-config no_such_rate=5)
-    denies 'Invalid config|Invalid configuration key' --entity-type clients --entity-name app || return
+    denies 'Unexpected config names: no_such_rate' --entity-type clients --entity-name app || return
     # A producer at 20,000 bytes a second has ten seconds' worth at once and then waits.
     CHANGE=(--add-config producer_byte_rate=20000)
     alters 'producer_byte_rate=20000' --entity-type clients --entity-name slow || return
@@ -109,11 +109,13 @@ client_quotas() {
 
 features() {
     local out=$TEST_DIR/features
-    at FeatureCommand describe >"$out" && shows '^Feature: metadata.version.*FinalizedVersionLevel: 4\.1-IV1' "$out" || return
-    at FeatureCommand upgrade --feature metadata.version=27 >"$out" 2>&1 || { cat "$out" && return 1; }
+    # This tool takes the cluster before the command.
+    levels() { kafka FeatureCommand --bootstrap-server "$CLUSTER_BOOTSTRAP" "$@"; }
+    levels describe >"$out" && shows '^Feature: metadata.version.*FinalizedVersionLevel: 4\.1-IV1' "$out" || return
+    levels upgrade --feature metadata.version=27 >"$out" 2>&1 || { cat "$out" && return 1; }
     shows 'metadata.version was upgraded to 27' "$out" || return
-    refused at FeatureCommand upgrade --feature no.such.version=1 || return
-    refused at FeatureCommand upgrade --feature metadata.version=99
+    refused levels upgrade --feature no.such.version=1 || return
+    refused levels downgrade --feature metadata.version=20
 }
 
 SETTINGS_TOOLS=(configs_of_topics configs_of_brokers configs_of_groups client_metrics client_quotas features)

@@ -35,6 +35,8 @@ mod reign;
 mod sync_group;
 
 #[cfg(test)]
+mod pending_test;
+#[cfg(test)]
 mod served_test;
 
 use std::sync::Arc;

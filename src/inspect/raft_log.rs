@@ -119,9 +119,21 @@ impl Printer {
                 }),
             ),
             Ok(Entry::ExpireProducers { before }) => ("expire_producers", json!({ "before": before })),
+            Ok(Entry::Markers(markers)) => (
+                if markers.commit { "commit_transaction" } else { "abort_transaction" },
+                json!({
+                    "append_time": markers.append_time,
+                    "producer_id": markers.producer.id,
+                    "producer_epoch": markers.producer.epoch,
+                    "txn_no": markers.txn_no,
+                    "coordinator_epoch": markers.coordinator_epoch,
+                    "slots": markers.targets.iter().map(|target| target.slot).collect::<Vec<_>>(),
+                }),
+            ),
             Ok(Entry::Group(entry)) => {
                 let what = match &entry.change {
                     Change::Commit { .. } => "commit_offsets",
+                    Change::TransactionalCommit { .. } => "commit_offsets_in_transaction",
                     Change::Save(_) => "save_group",
                     Change::Delete => "delete_group",
                     Change::DeleteOffsets { .. } => "delete_offsets",

@@ -18,5 +18,7 @@ mod snapshots;
 #[cfg(test)]
 pub mod testing;
 mod throttling;
+#[cfg(test)]
+mod transactions_test;
 
 pub use run::{Error, Node};

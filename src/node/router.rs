@@ -39,6 +39,11 @@ impl Router for Rooms {
             ApiKey::Fetch => reply(async move { fetch.fetch(version, body, &answer).await }),
             ApiKey::ListOffsets => reply(async move { fetch.list_offsets(version, body).await }),
             ApiKey::OffsetForLeaderEpoch => reply(async move { fetch.offset_for_leader_epoch(version, body).await }),
+            ApiKey::DescribeProducers => reply(async move { fetch.describe_producers(version, body).await }),
+            ApiKey::WriteTxnMarkers => {
+                let produce = self.produce.clone();
+                reply(async move { produce.write_txn_markers(version, body).await })
+            }
             ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),
             ApiKey::CreateTopics => reply(async move { admin::create_topics(&admin, &context, version, body).await }),
             ApiKey::DeleteTopics => reply(async move { admin::delete_topics(&admin, &context, version, body).await }),

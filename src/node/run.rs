@@ -13,7 +13,7 @@ use tracing::info;
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
 use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
-use crate::commit::{self, Lanes, Sequencers, Slots};
+use crate::commit::{self, Endings, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
@@ -29,7 +29,7 @@ use crate::node::snapshots::Snapshots;
 use crate::node::throttling::Throttling;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
-use crate::produce::{Produce, RECOMPRESSING_MAX};
+use crate::produce::{NoCoordinator, Produce, RECOMPRESSING_MAX};
 use crate::quota::Quotas;
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
@@ -222,6 +222,9 @@ impl Node {
             lanes,
             defaults: admin::static_settings(&config),
             recompressing: Semaphore::new(RECOMPRESSING_MAX),
+            shards: shards.clone(),
+            verify: Arc::new(NoCoordinator),
+            endings: Endings::new(cluster.clone(), shards.clone()),
         });
         let replicas = Arc::new(Replicas::new(cluster.clone(), shards.clone()));
         let fetch = Arc::new(Fetch::new(cluster.clone(), replicas.clone(), cache.clone(), Zones::from(&config)));

@@ -98,6 +98,10 @@ impl Seat {
             }
             .boxed(),
             peer::AWAIT_HELD => self.await_held(shard, body),
+            peer::MARKERS => {
+                let (sequencers, cluster) = (self.sequencers.clone(), self.cluster.clone());
+                async move { sequencers.end_transaction(&shard, &cluster, body).await.encode() }.boxed()
+            }
             peer::QUESTIONS => {
                 let node = self.cluster.node().clone();
                 async move { answer_questions(&node, &shard, body).await.encode() }.boxed()

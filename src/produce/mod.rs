@@ -1,10 +1,11 @@
-//! Produce (API 0): any broker takes batches for any partition.
+//! Produce (API 0) and WriteTxnMarkers (27): any broker takes batches for any partition.
 //!
 //! - **In**: a Produce request of versions 3 to 13.
 //! - **Out**: valid batches to ingest, one verdict per partition back to the client.
 //! - **Promises**: every batch is validated before it counts (a [`ValidBatch`](crate::batch::ValidBatch) is asked for);
 //!   `acks=1` means the same as `acks=all`: durable in the store and applied by the shard. Success is answered only for
 //!   what is applied.
+//!   A transactional batch is taken in once its transaction is known ([`Verify`]).
 //! - **Never does**: decode records, unless a rule demands it; wait for a leader before taking the bytes.
 //! - **Limits**: topics and partitions per request ([`protocol::produce::Limits`](crate::protocol::produce::Limits)).
 
@@ -13,6 +14,8 @@ mod failure;
 mod respond;
 mod settings;
 mod take;
+mod verify;
+mod write_txn_markers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +27,14 @@ use tokio::sync::Semaphore;
 use crate::admin::Defaults;
 use crate::batch::Segments;
 use crate::cluster::Cluster;
-use crate::commit::{Lanes, Slots};
+use crate::commit::{Endings, Lanes, Slots};
+use crate::index::Shards;
 use crate::ingest::Ingest;
 use crate::protocol::{self, ErrorCode, produce};
 use crate::types::Memory;
 use crate::upload::Poison;
+
+pub use verify::{NoCoordinator, Verify};
 
 /// Requests whose batches are compressed anew at a time.
 pub const RECOMPRESSING_MAX: usize = 2;
@@ -45,6 +51,9 @@ pub struct Produce {
     pub defaults: Defaults,
     /// How many requests are compressed anew at a time: each may take hundreds of megabytes for a moment.
     pub recompressing: Semaphore,
+    pub shards: Arc<Shards>,
+    pub verify: Arc<dyn Verify>,
+    pub endings: Endings,
 }
 
 /// How a Produce ends.

@@ -13,20 +13,27 @@ mod chain;
 pub mod entry;
 pub mod group;
 pub mod invariants;
+mod marker;
 mod partition;
 mod pointer;
 mod producer;
 mod snapshot;
+mod stable;
 mod state;
 mod verdict;
 
 #[cfg(test)]
 mod state_test;
+#[cfg(test)]
+mod transactions_test;
 
 pub use chain::OBJECTS_REMEMBERED_MAX;
 pub use entry::{Append, Batch, Create, DecodeError, Entry, Fence, Part, Release, Sequence, Slot};
+pub use marker::{ANY_TRANSACTION, Markers, Target};
 pub use partition::PartitionState;
-pub use pointer::{BatchPointer, PointerLog};
+pub use pointer::{BatchPointer, CONTROL_BATCH_BYTES, Control, PointerLog};
+pub use producer::{OpenTransaction, ProducerState};
 pub use snapshot::SnapshotError;
+pub use stable::Aborted;
 pub use state::{Effect, State};
 pub use verdict::{Outcome, Refusal, Released, Verdict};

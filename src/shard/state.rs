@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::shard::chain::{Chain, Turn};
 use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Release, Slot, partitions_of};
 use crate::shard::group::Groups;
+use crate::shard::marker::Markers;
 use crate::shard::partition::{PartitionState, Placed};
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
 use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
@@ -28,7 +29,7 @@ pub struct State {
 /// What applying one entry did, for those who wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effect {
-    /// Set for an append, and for what a coordinator decided when it is refused.
+    /// Set for an append and for markers, and for what a coordinator decided when it is refused.
     pub outcome: Option<Outcome>,
     /// Partitions whose readers have something new to see.
     pub changed: Vec<Slot>,
@@ -50,8 +51,9 @@ impl State {
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
             Entry::Stamping { topic, stamped, change } => self.set_stamping(topic, stamped, change),
+            Entry::Markers(markers) => self.end_transaction(&markers, term, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
-                self.groups.apply(entry);
+                effect.outcome = self.groups.apply(entry).err().map(Outcome::Refused);
             }
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
             Entry::Group(_) | Entry::GroupClock { .. } => effect.outcome = Some(Outcome::Fenced),
@@ -238,10 +240,31 @@ impl State {
         }
     }
 
+    fn end_transaction(&mut self, markers: &Markers, term: u64, effect: &mut Effect) {
+        let mut results = Vec::with_capacity(markers.targets.len());
+        for target in &markers.targets {
+            results.push(match self.partitions.get_mut(&target.slot) {
+                None => Err(Refusal::UnknownPartition),
+                Some(_) if target.groups => self.groups.end_transaction(target.slot, markers),
+                Some(partition) => {
+                    let partition = Arc::make_mut(partition);
+                    let before = partition.high_watermark;
+                    let result = partition.end_transaction(markers, term, &mut effect.released);
+                    if partition.high_watermark != before {
+                        effect.changed.push(target.slot);
+                    }
+                    result
+                }
+            });
+        }
+        effect.outcome = Some(Outcome::Marked(results));
+    }
+
     fn expire_producers(&mut self, before: Timestamp, effect: &mut Effect) {
         for partition in self.partitions.values_mut().filter(|p| p.has_producers_before(before)) {
             Arc::make_mut(partition).expire_producers(before, &mut effect.released);
         }
+        self.groups.forget_producers(before);
     }
 
     pub(super) fn index_partitions(&mut self) {
