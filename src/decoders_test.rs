@@ -29,9 +29,10 @@ use crate::cluster::{Registration, RootEntry, RootMachine, RootState};
 use crate::connection::intake::DECODING_EXPANSION;
 use crate::object::{Key, layout, paths};
 use crate::protocol::{self, RequestHeader, produce};
+use crate::shard::transaction::{Change, TransactionEntry};
 use crate::shard::{Append, Batch, Entry, Markers, Outcome, Part, Refusal, Sequence, State, Target, Verdict};
-use crate::types::{ObjectId, Producer, StorageClass};
-use crate::{commit, peer};
+use crate::types::{ObjectId, Partition, Producer, StorageClass, TopicId};
+use crate::{commit, peer, transaction};
 
 #[path = "../tests/decoders/mod.rs"]
 mod fuzz;
@@ -181,6 +182,10 @@ fn record_batches_are_read_within_their_cap() {
     fuzz.finish("record batches");
 }
 
+fn at(topic: u8, index: i32) -> Partition {
+    Partition { topic: TopicId::from_bytes([topic; 16]), index }
+}
+
 fn append() -> Append {
     let claim = Sequence { producer: Producer { id: 7, epoch: 1 }, base: 3, transaction: None };
     let batch = |span| Batch { len: 100, span, max_timestamp: 1_700_000_000_000, sequence: Some(claim) };
@@ -220,6 +225,14 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
         Entry::Append { append_time: 5, append: append() },
         Entry::ExpireProducers { before: 1 },
         Entry::Markers(markers),
+        Entry::Transaction(TransactionEntry {
+            slot: 3,
+            term: 2,
+            clock_ms: 70_000,
+            id: "id".into(),
+            revision: 4,
+            change: Change::Add { partitions: vec![(at(3, 1), 2), (at(3, 300), 7), (at(4, 0), 2)], started_at: 5 },
+        }),
     ];
     fuzz.run("shard entry", &entries.map(|entry| entry.encode().to_vec()), OURS, as_is, |bytes| {
         let _ = Entry::decode(&bytes);
@@ -240,6 +253,19 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
     assert!(commit::decode_ending(&ending).is_ok());
     fuzz.run("ending", &[ending], OURS, as_is, |bytes| {
         let _ = commit::decode_ending(&bytes);
+    });
+    let question = transaction::Question {
+        at: at(1, 49),
+        id: "id".into(),
+        producer: Producer { id: 1 << 40, epoch: 3 },
+        add: true,
+        partitions: vec![(at(2, 0), 1), (at(2, 7), 300), (at(3, 1), 2)],
+    };
+    fuzz.run("question about a transaction", &[question.encode().to_vec()], OURS, as_is, |bytes| {
+        let _ = transaction::Question::decode(&bytes);
+    });
+    fuzz.run("number of a transaction", &[vec![2, 0, 5, 102]], OURS, as_is, |bytes| {
+        let _ = transaction::decode_results(&bytes);
     });
     fuzz.run("slots", &[vec![2, 0, 5, 1, 6]], OURS, as_is, |bytes| {
         let _ = commit::decode_slots(&bytes);

@@ -32,6 +32,9 @@ pub const READ: u8 = 10;
 /// A transaction's end in partitions of a shard → per partition, whether it is over there.
 pub const MARKERS: u8 = 30;
 
+/// Which transaction partitions are part of, or shall be → per partition, its number. Asked of the coordinator.
+pub const VERIFY: u8 = 31;
+
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
@@ -46,6 +49,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         QUESTIONS => "proxy",
         READ => "read",
         MARKERS => "markers",
+        VERIFY => "verify",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

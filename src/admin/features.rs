@@ -23,8 +23,12 @@ const fn feature(name: &'static str, min: i16, max: i16, unset: i16) -> Feature 
 /// their own; tools read a release from it.
 pub const METADATA_VERSION: Feature = feature("metadata.version", 27, 27, 27);
 
+/// Level 2 tells producers that every end of a transaction raises their epoch, and that they need not add partitions to
+/// transactions themselves (KIP-890). Both ways are served at every level: the level says which one clients take.
+pub const TRANSACTION_VERSION: Feature = feature("transaction.version", 0, 2, 2);
+
 /// Every feature, by name.
-pub const FEATURES: [Feature; 1] = [METADATA_VERSION];
+pub const FEATURES: [Feature; 2] = [METADATA_VERSION, TRANSACTION_VERSION];
 
 impl Feature {
     pub fn named(name: &str) -> Option<&'static Feature> {

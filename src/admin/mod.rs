@@ -23,7 +23,6 @@ mod describe_topic_partitions;
 mod epochs;
 mod error;
 pub mod features;
-mod init_producer_id;
 mod internal;
 mod leaders;
 mod list_config_resources;
@@ -60,8 +59,7 @@ pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
 pub use error::Error;
-pub use init_producer_id::init_producer_id;
-pub use internal::{CONSUMER_OFFSETS, is_internal};
+pub use internal::{CONSUMER_OFFSETS, TRANSACTION_STATE, is_internal};
 pub use list_config_resources::list_config_resources;
 pub use metadata::metadata;
 pub use telemetry::{Pushed, get_telemetry_subscriptions, push_telemetry};
@@ -90,6 +88,8 @@ pub struct Settings {
     pub default_replication_factor: i16,
     /// Of the topic that groups live in.
     pub offsets_topic_partitions: i32,
+    /// Of the topic that transactional ids live in.
+    pub transaction_topic_partitions: i32,
     /// What this broker was started with, under Kafka's names.
     pub defaults: Defaults,
     pub zones: Zones,
@@ -105,6 +105,7 @@ impl From<&Config> for Settings {
             default_replication_factor: config.default_replication_factor,
             offsets_topic_partitions: config.offsets_topic_partitions,
             defaults: static_settings(config),
+            transaction_topic_partitions: config.transaction_topic_partitions,
             zones: Zones::from(config),
             classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
         }
@@ -139,12 +140,26 @@ pub fn static_settings(config: &Config) -> Defaults {
         ("offsets.topic.num.partitions", config.offsets_topic_partitions.to_string()),
         ("process.roles", "broker,controller".to_owned()),
         ("socket.request.max.bytes", config.request_bytes_max.to_string()),
+        ("transaction.max.timeout.ms", config.transaction_max_timeout.as_millis().to_string()),
+        ("transaction.state.log.num.partitions", config.transaction_topic_partitions.to_string()),
+        ("transactional.id.expiration.ms", config.transactional_id_expiration.as_millis().to_string()),
     ];
     // As in Kafka a default that was said aloud is a setting; flags do not tell us which were.
     let differs = |(name, value): &(&'static str, String)| {
         configs::broker::find(name).is_none_or(|(line, _)| line.broker_unset || line.default != value)
     };
     Defaults::new(settings.into_iter().filter(differs))
+}
+
+impl Settings {
+    /// Of an internal topic.
+    fn partitions_of(&self, name: &str) -> Option<i32> {
+        match name {
+            CONSUMER_OFFSETS => Some(self.offsets_topic_partitions),
+            TRANSACTION_STATE => Some(self.transaction_topic_partitions),
+            _ => None,
+        }
+    }
 }
 
 /// Who asks.

@@ -131,6 +131,9 @@ mod tests {
         ] {
             assert_eq!(check(&[refused]).unwrap_err().code(), ErrorCode::InvalidUpdateVersion);
         }
+        let lower = [update("transaction.version", 1, SAFE_DOWNGRADE)];
+        assert_eq!(check(&lower).unwrap(), BTreeMap::from([("transaction.version".to_owned(), 1)]));
+        assert!(check(&[update("transaction.version", 1, UPGRADE)]).is_err());
         let twice = [update("metadata.version", level, UPGRADE), update("metadata.version", level, UPGRADE)];
         assert_eq!(check(&twice).unwrap_err().code(), ErrorCode::InvalidRequest);
     }

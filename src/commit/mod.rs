@@ -32,6 +32,6 @@ pub use sequencer::{Sequencer, Sequencers};
 pub(crate) use slots::decode as decode_slots;
 pub use slots::{SlotError, Slots, answer_slots};
 pub(crate) use wire::decode_outcome;
-pub use wire::{IN_FLIGHT_MAX, split_shard};
 #[cfg(test)]
-pub(crate) use wire::{encode_outcome, with_shard};
+pub(crate) use wire::encode_outcome;
+pub use wire::{IN_FLIGHT_MAX, split_shard, with_shard};

@@ -59,69 +59,88 @@ fn batch(epoch: i16, base: i32, txn_no: u64) -> Batch {
     Batch { len: 100, span: 1, max_timestamp: 5, sequence }
 }
 
+/// What the test itself is tested with: a log in which one of the numbers says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mutant {
+    None,
+    /// Markers end whichever transaction is open, as Kafka's do for clients of version 1.
+    Markers,
+    /// Late batches are taken for part of the transaction that comes next.
+    Batches,
+}
+
 /// `bumps`: the coordinator writes the markers in the next epoch already (version 2); with version 1 it is the client
 /// that asks for another epoch, after an abort.
-fn run(order: &[Event], bumps: bool) -> Log {
+fn run(order: &[Event], bumps: bool, mutant: Mutant) -> Log {
     let mut log = Log::new();
     // The three brokers that the batches come through.
     let mut sequences = [0; 3];
+    let late = if mutant == Mutant::Batches { 2 } else { 1 };
     for event in order {
         let mut send = |broker: usize, batch: Batch| {
             sequences[broker] += 1;
             let sequence = sequences[broker];
-            log.append(&append(object(broker as i32, 1, sequence), sequence - 1, vec![batch]))
+            drop(log.append(&append(object(broker as i32, 1, sequence), sequence - 1, vec![batch])));
         };
         let marker = |epoch, txn_no, commit| {
             let producer = Producer { id: 7, epoch };
+            let txn_no = if mutant == Mutant::Markers { ANY_TRANSACTION } else { txn_no };
             let targets = vec![Target { slot: 0, groups: false }];
             Entry::Markers(Markers { append_time: 9, producer, txn_no, commit, coordinator_epoch: 1, targets })
         };
         match event {
-            Event::First => drop(send(0, batch(0, 0, 1))),
-            Event::Late => drop(send(1, batch(0, 1, 1))),
-            Event::Later => drop(send(2, batch(0, 2, 1))),
-            Event::Next => {
-                let outcome = send(0, batch(1, 0, 2));
-                assert!(matches!(&outcome, Outcome::Taken(v) if matches!(v[0], Verdict::Appended { .. })), "{order:?}");
-            }
-            Event::Abort => {
-                let outcome = log.commit(&marker(i16::from(bumps), 1, false)).outcome;
-                assert_eq!(outcome, Some(Outcome::Marked(vec![Ok(())])), "{order:?}");
-            }
-            Event::Commit => {
-                let outcome = log.commit(&marker(1 + i16::from(bumps), 2, true)).outcome;
-                assert_eq!(outcome, Some(Outcome::Marked(vec![Ok(())])), "{order:?}");
-            }
+            Event::First => send(0, batch(0, 0, 1)),
+            Event::Late => send(1, batch(0, 1, late)),
+            Event::Later => send(2, batch(0, 2, late)),
+            Event::Next => send(0, batch(1, 0, 2)),
+            Event::Abort => drop(log.commit(&marker(i16::from(bumps), 1, false))),
+            Event::Commit => drop(log.commit(&marker(1 + i16::from(bumps), 2, true))),
         }
     }
     log
 }
 
-#[test]
-fn late_batches_and_repeated_markers_never_touch_the_next_transaction() {
+/// Before the first marker lies what was aborted, between it and the second the one record of the second transaction.
+fn look(log: &Log) -> Result<(), &'static str> {
+    let partition = log.partition();
+    let right = |so: bool, otherwise| if so { Ok(()) } else { Err(otherwise) };
+    right(partition.last_stable_offset() == partition.high_watermark, "a transaction hangs")?;
+    right(partition.producers().all(|(_, producer)| producer.held.is_empty()), "a batch waits for ever")?;
+    let ends = partition.pointers.iter().filter_map(|p| Some((p.base, p.control?.commit)));
+    let ends: Vec<(i64, bool)> = ends.collect();
+    let &[(abort, false), (commit, true)] = &ends[..] else { return Err("other markers than these two") };
+    right(commit - abort == 2, "another record in the second transaction, or none")?;
+    let aborted = partition.transactions.aborted_between(0, i64::MAX);
+    right(aborted.len() == 1 && (aborted[0].first, aborted[0].last) == (0, abort), "another transaction was aborted")
+}
+
+fn all_orders() -> Vec<Vec<Event>> {
     let mut all = Vec::new();
     orders(&mut Vec::new(), &EVENTS, &mut all);
     assert_eq!(all.len(), 224);
-    for (order, bumps) in all.iter().flat_map(|order| [(order, false), (order, true)]) {
-        let log = run(order, bumps);
-        let partition = log.partition();
-        assert_eq!(partition.last_stable_offset(), partition.high_watermark, "hanging: {order:?}");
-        let ends: Vec<bool> = partition.pointers.iter().filter_map(|p| Some(p.control?.commit)).collect();
-        assert_eq!(ends, [false, true], "{order:?}");
-        // What lies before the first marker was aborted; between the two there is the one record of the second transaction.
-        let at =
-            |commit| partition.pointers.iter().find(|p| p.control.is_some_and(|c| c.commit == commit)).unwrap().base;
-        assert_eq!(at(true) - at(false), 2, "{order:?}");
-        let aborted = partition.transactions.aborted_between(0, i64::MAX);
-        assert_eq!(aborted.len(), 1, "{order:?}");
-        assert_eq!((aborted[0].first, aborted[0].last), (0, at(false)), "{order:?}");
-        assert!(partition.producers().all(|(_, producer)| producer.held.is_empty()), "waits for ever: {order:?}");
+    all
+}
+
+#[test]
+fn late_batches_and_repeated_markers_never_touch_the_next_transaction() {
+    for order in all_orders() {
+        for bumps in [false, true] {
+            assert_eq!(look(&run(&order, bumps, Mutant::None)), Ok(()), "bumps {bumps}: {order:?}");
+        }
+    }
+}
+
+#[test]
+fn without_either_number_they_do() {
+    for mutant in [Mutant::Markers, Mutant::Batches] {
+        let harmed = all_orders().iter().filter(|order| look(&run(order, false, mutant)).is_err()).count();
+        assert!(harmed > 0, "{mutant:?} is not noticed");
     }
 }
 
 /// Without the number a late batch would open a transaction of its own, which nobody ends (KIP-890).
 #[test]
 fn a_late_batch_leaves_no_hanging_transaction() {
-    let log = run(&[Event::First, Event::Abort, Event::Late, Event::Abort], false);
+    let log = run(&[Event::First, Event::Abort, Event::Late, Event::Abort], false, Mutant::None);
     assert_eq!((log.partition().last_stable_offset(), log.partition().high_watermark), (2, 2));
 }

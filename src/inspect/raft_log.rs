@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Identity, RootEntry, raft_dir};
 use crate::object::Paths;
 use crate::shard::group::Change;
+use crate::shard::transaction::{self, TransactionEntry};
 use crate::shard::{Append, BatchPointer, Entry, State, Verdict};
 use crate::types::ROOT_SHARD;
 
@@ -141,6 +142,7 @@ impl Printer {
                 };
                 (what, json!({ "slot": entry.slot, "term": entry.term, "group": entry.group }))
             }
+            Ok(Entry::Transaction(entry)) => transaction(&entry),
             Ok(Entry::GroupClock { term, clock_ms }) => ("group_clock", json!({ "term": term, "clock_ms": clock_ms })),
             Err(e) => ("unreadable", json!({ "error": e.to_string() })),
         }
@@ -186,6 +188,25 @@ impl Printer {
             })
             .collect()
     }
+}
+
+fn transaction(entry: &TransactionEntry) -> (&'static str, Value) {
+    let mut body = json!({ "slot": entry.slot, "term": entry.term, "id": entry.id, "revision": entry.revision });
+    let what = match &entry.change {
+        transaction::Change::Init { producer, .. } => {
+            body["producer"] = json!([producer.id, producer.epoch]);
+            "init_producer"
+        }
+        transaction::Change::Add { partitions, .. } => {
+            body["partitions"] = partitions.iter().map(|(partition, _)| format!("{partition:?}")).collect();
+            "add_partitions"
+        }
+        transaction::Change::Prepare { commit: true, .. } => "prepare_commit",
+        transaction::Change::Prepare { commit: false, .. } => "prepare_abort",
+        transaction::Change::Complete => "complete_transaction",
+        transaction::Change::Remove => "remove_transactional_id",
+    };
+    (what, body)
 }
 
 /// A group's first application entry follows its membership and the first leader's blank entry.

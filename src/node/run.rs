@@ -29,8 +29,9 @@ use crate::node::snapshots::Snapshots;
 use crate::node::throttling::Throttling;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
-use crate::produce::{NoCoordinator, Produce, RECOMPRESSING_MAX};
+use crate::produce::{Produce, RECOMPRESSING_MAX};
 use crate::quota::Quotas;
+use crate::transaction::{self, Transactions, Verifier};
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 use crate::zone::Zones;
@@ -70,6 +71,7 @@ pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
     coordinators: Arc<Coordinators>,
+    transactions: Arc<transaction::Coordinators>,
     #[cfg(feature = "simulation")]
     shards: Arc<Shards>,
     stop: watch::Sender<bool>,
@@ -156,14 +158,25 @@ impl Node {
     ) -> Result<Node, Error> {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
-        peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
+        let transaction_settings = transaction::Settings::from(&config);
+        let endings = Arc::new(Endings::new(cluster.clone(), shards.clone()));
+        let transacting =
+            transaction::Coordinators::new(cluster.clone(), sequencers.clone(), endings, transaction_settings.clone());
+        let transacting = Arc::new(transacting);
+        peers.seat(Seat {
+            cluster: cluster.clone(),
+            shards: shards.clone(),
+            sequencers: sequencers.clone(),
+            transactions: transacting.clone(),
+        });
         let group_settings = group::Settings::from(&config);
         let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
         let opened = {
-            let coordinators = coordinators.clone();
+            let (coordinators, transacting) = (coordinators.clone(), transacting.clone());
             move |shard: Arc<OpenShard>| {
                 sequencers.open(shard.clone());
-                coordinators.open(shard);
+                coordinators.open(shard.clone());
+                transacting.open(shard);
             }
         };
         let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
@@ -214,6 +227,7 @@ impl Node {
             object_bytes: config.object_bytes,
         };
         let classes = StorageClass::ALL.into_iter().filter(|class| config.store.has(*class));
+        let verify = Arc::new(Verifier::new(cluster.clone(), shards.clone()));
         let produce = Arc::new(Produce {
             cluster: cluster.clone(),
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
@@ -223,7 +237,7 @@ impl Node {
             defaults: admin::static_settings(&config),
             recompressing: Semaphore::new(RECOMPRESSING_MAX),
             shards: shards.clone(),
-            verify: Arc::new(NoCoordinator),
+            verify: verify.clone(),
             endings: Endings::new(cluster.clone(), shards.clone()),
         });
         let replicas = Arc::new(Replicas::new(cluster.clone(), shards.clone()));
@@ -238,9 +252,17 @@ impl Node {
             idle_max: config.connections_max_idle,
             ..Limits::default()
         };
-        let groups = Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), group_settings);
+        let groups =
+            Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), verify, group_settings);
         let groups = Arc::new(groups);
-        let rooms = Rooms { produce, fetch, admin: admin.clone(), groups };
+        let transactions = Arc::new(Transactions::new(
+            cluster.clone(),
+            shards.clone(),
+            admin.clone(),
+            transacting.clone(),
+            transaction_settings,
+        ));
+        let rooms = Rooms { produce, fetch, admin: admin.clone(), groups, transactions };
         let quotas = Arc::new(Quotas::new(cluster.clone()));
         let router = Throttling { rooms, quotas, cluster: cluster.clone(), zones: Zones::from(&config) };
         let server = Server::new(Arc::new(router), limits);
@@ -279,6 +301,7 @@ impl Node {
             address,
             cluster,
             coordinators,
+            transactions: transacting,
             #[cfg(feature = "simulation")]
             shards,
             stop,
@@ -324,6 +347,7 @@ impl Node {
         self.say_goodbye().await;
         // Members that wait for their groups would hold up the end.
         self.coordinators.stop();
+        self.transactions.stop();
         let _ = self.stop.send(true);
         // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
         // ingest, and with ingest the uploader, when everything is handed on.

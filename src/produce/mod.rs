@@ -34,7 +34,7 @@ use crate::protocol::{self, ErrorCode, produce};
 use crate::types::Memory;
 use crate::upload::Poison;
 
-pub use verify::{NoCoordinator, Verify};
+pub use verify::Verify;
 
 /// Requests whose batches are compressed anew at a time.
 pub const RECOMPRESSING_MAX: usize = 2;

@@ -29,16 +29,6 @@ pub trait Verify: Send + Sync {
     ) -> Vec<Result<u64, ErrorCode>>;
 }
 
-/// Before there are coordinators: as Kafka while it looks for one.
-pub struct NoCoordinator;
-
-#[async_trait]
-impl Verify for NoCoordinator {
-    async fn verify(&self, _: &str, _: Producer, partitions: &[Partition], _: bool) -> Vec<Result<u64, ErrorCode>> {
-        vec![Err(ErrorCode::CoordinatorNotAvailable); partitions.len()]
-    }
-}
-
 /// Which transaction a producer's batches for a partition are part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Membership {

@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 34] = [
+pub const APIS: [Api; 40] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -44,11 +44,17 @@ pub const APIS: [Api; 34] = [
     api(ApiKey::DeleteTopics, 1, 6),
     api(ApiKey::InitProducerId, 0, 5),
     api(ApiKey::OffsetForLeaderEpoch, 2, 4),
+    api(ApiKey::AddPartitionsToTxn, 0, 5),
+    api(ApiKey::AddOffsetsToTxn, 0, 4),
+    api(ApiKey::EndTxn, 0, 5),
     api(ApiKey::WriteTxnMarkers, 1, 1),
+    api(ApiKey::TxnOffsetCommit, 0, 5),
     api(ApiKey::DescribeConfigs, 1, 4),
     api(ApiKey::CreatePartitions, 0, 3),
     api(ApiKey::DescribeCluster, 0, 2),
     api(ApiKey::DescribeProducers, 0, 0),
+    api(ApiKey::DescribeTransactions, 0, 0),
+    api(ApiKey::ListTransactions, 0, 1),
     api(ApiKey::DescribeTopicPartitions, 0, 0),
     api(ApiKey::AlterConfigs, 0, 2),
     api(ApiKey::IncrementalAlterConfigs, 0, 1),
@@ -119,13 +125,12 @@ pub fn api_versions(version: Option<i16>, features: &Features) -> Result<Segment
     encode(version, &with_features(response, version, features))
 }
 
-/// Tagged fields since version 3. A range from 0 is told from version 4 on: older Java clients fail on it
-/// (Kafka: `ApiVersionsResponse.maybeFilterSupportedFeatureKeys`).
+/// Tagged fields since version 3, where a range begins at 1: clients before version 4 cannot read a lowest level of 0.
 fn with_features(response: ApiVersionsResponse, version: i16, features: &Features) -> ApiVersionsResponse {
     let name = |feature: &FeatureLevel| StrBytes::from_static_str(feature.name);
-    let supported = features.levels.iter().filter(|feature| feature.min > 0 || version >= 4).map(|feature| {
+    let supported = features.levels.iter().map(|feature| {
         let key = SupportedFeatureKey::default().with_name(name(feature));
-        key.with_min_version(feature.min).with_max_version(feature.max)
+        key.with_min_version(if version < 4 { feature.min.max(1) } else { feature.min }).with_max_version(feature.max)
     });
     let finalized = features.levels.iter().filter(|feature| feature.level > 0).map(|feature| {
         let key = FinalizedFeatureKey::default().with_name(name(feature));
@@ -179,10 +184,11 @@ mod tests {
     fn features_are_told_to_clients_that_can_take_them() {
         let level = |name, min, level| FeatureLevel { name, min, max: 3, level };
         let features = Features { levels: vec![level("a", 0, 2), level("b", 1, 1), level("c", 0, 0)], epoch: 5 };
-        for (version, supported) in [(3, 1), (4, 3)] {
+        for (version, lowest) in [(3, [1, 1, 1]), (4, [0, 1, 0])] {
             let answer = Bytes::from(api_versions(Some(version), &features).unwrap().to_vec());
             let answer: ApiVersionsResponse = decode(version, answer).unwrap();
-            assert_eq!((answer.supported_features.len(), answer.finalized_features_epoch), (supported, 5));
+            let supported: Vec<i16> = answer.supported_features.iter().map(|f| f.min_version).collect();
+            assert_eq!((supported, answer.finalized_features_epoch), (lowest.to_vec(), 5));
             let told: Vec<_> =
                 answer.finalized_features.iter().map(|f| (f.name.as_str(), f.max_version_level)).collect();
             assert_eq!(told, [("a", 2), ("b", 1)]);

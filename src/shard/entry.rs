@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::shard::group::{self, GroupEntry};
 use crate::shard::marker::Markers;
+use crate::shard::transaction::{self, TransactionEntry};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp, TopicId};
 
@@ -35,7 +36,8 @@ pub enum Entry {
         stamped: bool,
         change: u64,
     },
-    /// Time has passed for groups whose coordinator had nothing to say.
+    Transaction(TransactionEntry),
+    /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
         term: u64,
         clock_ms: u64,
@@ -126,6 +128,7 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11: a group's.
 const GROUP_CLOCK: u8 = 12;
+// 20 to 24: a transaction's.
 const STAMPING: u8 = 36;
 const MARKERS: u8 = 40;
 // 41: a group's.
@@ -175,6 +178,7 @@ impl Entry {
                 markers.put(&mut out);
             }
             Entry::Group(entry) => entry.put(&mut out),
+            Entry::Transaction(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
                 varint::put(&mut out, *term);
@@ -205,6 +209,9 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
+            (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
+                Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
+            }
             (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::TRANSACTIONAL_COMMIT), 1) => {
                 Entry::Group(GroupEntry::read(kind, &mut r)?)
             }

@@ -6,7 +6,8 @@
 //!   order, fences) from applied state alone; a leader holds no state whose loss could change a verdict.
 //!   Refusals are results, never errors.
 //! - **Never knows**: async, clocks, wire formats of Kafka, the object store, record bytes.
-//!   Groups and their committed offsets ([`group`]) are part of the same state.
+//!   Groups and their committed offsets ([`group`]) are part of the same state, and so are transactional ids
+//!   ([`transaction`]).
 //! - **Limits**: five batches remembered and five held per producer and partition; verdicts of the last 128 objects per broker.
 
 mod chain;
@@ -20,6 +21,7 @@ mod producer;
 mod snapshot;
 mod stable;
 mod state;
+pub mod transaction;
 mod verdict;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Rele
 use crate::shard::group::Groups;
 use crate::shard::marker::Markers;
 use crate::shard::partition::{PartitionState, Placed};
+use crate::shard::transaction::Transactions;
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
 use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
 
@@ -21,6 +22,7 @@ pub struct State {
     chains: BTreeMap<BrokerId, Chain>,
     fences: BTreeMap<BrokerId, (BrokerEpoch, u64)>,
     groups: Groups,
+    transactions: Transactions,
     /// Derived from `partitions`; rebuilt after a restore.
     #[serde(skip)]
     by_id: HashMap<Partition, Slot>,
@@ -55,8 +57,16 @@ impl State {
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
                 effect.outcome = self.groups.apply(entry).err().map(Outcome::Refused);
             }
+            Entry::Transaction(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
+                self.groups.advance(entry.clock_ms);
+                if !self.transactions.apply(entry, self.groups.clock_ms()) {
+                    effect.outcome = Some(Outcome::Fenced);
+                }
+            }
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
-            Entry::Group(_) | Entry::GroupClock { .. } => effect.outcome = Some(Outcome::Fenced),
+            Entry::Group(_) | Entry::Transaction(_) | Entry::GroupClock { .. } => {
+                effect.outcome = Some(Outcome::Fenced);
+            }
         }
         for released in &effect.released {
             if let Some(chain) = self.chains.get_mut(&released.object.broker) {
@@ -82,6 +92,10 @@ impl State {
 
     pub fn groups(&self) -> &Groups {
         &self.groups
+    }
+
+    pub fn transactions(&self) -> &Transactions {
+        &self.transactions
     }
 
     pub fn partitions(&self) -> impl Iterator<Item = &Arc<PartitionState>> {
@@ -173,6 +187,7 @@ impl State {
                 effect.released.extend(producer.held.iter().map(|held| Released::of(held, refused)));
             }
             self.groups.forget_slot(slot);
+            self.transactions.forget_slot(slot);
             effect.changed.push(slot);
         }
         self.groups.forget_topic(topic);

@@ -36,7 +36,7 @@ const INT_MAX: &str = "2147483647";
 const LONG_MAX: &str = "9223372036854775807";
 
 #[rustfmt::skip]
-pub static BROKER_CONFIGS: [BrokerConfig; 70] = [
+pub static BROKER_CONFIGS: [BrokerConfig; 73] = [
     given("advertised.listeners", Text, "Where clients reach this broker."),
     fixed("auto.create.topics.enable", Boolean, "true", "Metadata creates topics."),
     fixed("auto.leader.rebalance.enable", Boolean, "true", "Leadership goes back to the preferred voter by itself."),
@@ -106,7 +106,10 @@ pub static BROKER_CONFIGS: [BrokerConfig; 70] = [
     fixed("share.isolation.level", Text, "read_uncommitted", "Whether records of open transactions are delivered."),
     fixed("socket.request.max.bytes", Int, "104857600", "Largest Produce request."),
     fixed("telemetry.max.bytes", Int, "1048576", "Largest push of a client's metrics."),
+    fixed("transaction.max.timeout.ms", Int, "900000", "Longest timeout that a transactional producer may ask for."),
     kept("transaction.partition.verification.enable", Boolean, "true"),
+    fixed("transaction.state.log.num.partitions", Int, "50", "Over which transactional ids are spread; counts when the first comes."),
+    fixed("transactional.id.expiration.ms", Int, "604800000", "A transactional id that is idle for longer is forgotten."),
 ];
 
 /// The setting of brokers of this name, and whether it can be set while they run.
