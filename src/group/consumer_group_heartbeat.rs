@@ -26,7 +26,7 @@ pub async fn consumer_group_heartbeat(
     let request: ConsumerGroupHeartbeatRequest = decode(version, body)?;
     let group = request.group_id.0.clone();
     let reply = match check(&request, version, &groups.settings.consumer.assignors) {
-        Ok(()) => groups.ask_consumer(&group, consumer::Ask::Beat(beat(request, context))).await,
+        Ok(()) => groups.ask_consumer(&group, consumer::Ask::Beat(Box::new(beat(request, context)))).await,
         Err((error, why)) => Reply::failed(error, why),
     };
     let answer = ConsumerGroupHeartbeatResponse::default();

@@ -6,7 +6,7 @@ use crate::shard::group::{Assignment, Current, Who};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    Beat(Beat),
+    Beat(Box<Beat>),
     Describe,
     /// May this member, in this epoch, be told what was committed?
     MayFetch {

@@ -68,6 +68,9 @@ pub enum Then {
     Swept,
 }
 
+/// What members can be told, and the group as the log has it, if it is of this kind.
+pub type Failed<'a> = (ErrorCode, Option<(Slot, &'a Consumer)>);
+
 /// The groups of the consumer protocol of one shard, in one term of its leader.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -158,7 +161,7 @@ impl Coordinator {
                     let group = consumer.map_or_else(new, |consumer| Live::load(slot, consumer, timeout, now));
                     self.insert(id, group);
                 }
-                self.turn(now, topics, id, |turn, group| turn.beat(group, beat, waiter));
+                self.turn(now, topics, id, |turn, group| turn.beat(group, *beat, waiter));
             }
             Ask::Describe => self.describe(now, topics, id, consumer, waiter),
             Ask::MayFetch { member, epoch } => {
@@ -175,16 +178,8 @@ impl Coordinator {
         }
     }
 
-    /// The end of what was proposed. An error is one that members can be told; then `applied` is the group as the log
-    /// has it, if it is of this kind.
-    pub fn decided(
-        &mut self,
-        now: Instant,
-        topics: &dyn Topics,
-        id: &str,
-        then: Then,
-        decided: Result<(), (ErrorCode, Option<(Slot, &Consumer)>)>,
-    ) {
+    /// The end of what was proposed.
+    pub fn decided(&mut self, now: Instant, topics: &dyn Topics, id: &str, then: Then, decided: Result<(), Failed>) {
         match (then, decided) {
             (Then::Swept, _) => {}
             (Then::Answer(waiter, reply), Ok(())) => self.answer(waiter, reply),

@@ -34,8 +34,8 @@ fn what_the_log_did_not_take_was_never_so() {
     let mut site = Site::new(2);
     site.join("a");
     site.holds = true;
-    let failed = site.ask(Ask::Beat(joins("b")));
-    let waits = site.ask(Ask::Beat(beats("a", 1)));
+    let failed = site.ask(beating(joins("b")));
+    let waits = site.ask(beating(beats("a", 1)));
     site.decide(Err(ErrorCode::CoordinatorNotAvailable));
     assert_eq!(site.beaten(failed), Some(Err(ErrorCode::CoordinatorNotAvailable)));
     assert_eq!(site.beaten(waits), Some(Err(ErrorCode::CoordinatorNotAvailable)));
@@ -50,12 +50,12 @@ fn a_change_that_was_given_up_and_came_late_does_not_mix_with_later_ones() {
     let mut site = Site::new(2);
     site.join("a");
     site.holds = true;
-    site.ask(Ask::Beat(joins("b")));
+    site.ask(beating(joins("b")));
     let late = site.held[0].0.clone();
     site.decide(Err(ErrorCode::CoordinatorNotAvailable));
     assert!(site.apply(late), "it is in the log after all");
     // The coordinator does not know, and its next change is refused; then it does.
-    let waiter = site.ask(Ask::Beat(joins("c")));
+    let waiter = site.ask(beating(joins("c")));
     site.decide(Ok(()));
     assert_eq!(site.beaten(waiter), Some(Err(ErrorCode::NotCoordinator)));
     site.holds = false;
@@ -67,7 +67,7 @@ fn a_change_that_was_given_up_and_came_late_does_not_mix_with_later_ones() {
 fn a_group_that_never_got_into_the_log_is_forgotten() {
     let mut site = Site::new(2);
     site.holds = true;
-    let waiter = site.ask(Ask::Beat(joins("a")));
+    let waiter = site.ask(beating(joins("a")));
     site.decide(Err(ErrorCode::NotCoordinator));
     assert_eq!(site.beaten(waiter), Some(Err(ErrorCode::NotCoordinator)));
     assert_eq!(site.beat(beats("a", 1)), Err(ErrorCode::GroupIdNotFound));
@@ -116,7 +116,7 @@ impl Site {
 fn a_hundred_members_that_join_at_once_cost_two_entries() {
     let mut site = Site::new(200);
     site.holds = true;
-    let waiters: Vec<Waiter> = (0..100).map(|n| site.ask(Ask::Beat(joins(&format!("m{n}"))))).collect();
+    let waiters: Vec<Waiter> = (0..100).map(|n| site.ask(beating(joins(&format!("m{n}"))))).collect();
     site.decide(Ok(()));
     site.decide(Ok(()));
     let epochs: Vec<i32> = waiters.iter().map(|waiter| site.beaten(*waiter).unwrap().unwrap().epoch).collect();

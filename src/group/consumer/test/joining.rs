@@ -18,9 +18,9 @@ fn the_first_member_gets_everything_at_once() {
 fn nothing_is_told_before_the_log_has_it() {
     let mut site = Site::new(2);
     site.holds = true;
-    let first = site.ask(Ask::Beat(joins("a")));
-    let second = site.ask(Ask::Beat(joins("b")));
-    let third = site.ask(Ask::Beat(joins("c")));
+    let first = site.ask(beating(joins("a")));
+    let second = site.ask(beating(joins("b")));
+    let third = site.ask(beating(joins("c")));
     assert_eq!((site.replies.len(), site.held.len()), (0, 1), "one entry of a group is on its way at a time");
     site.decide(Ok(()));
     assert_eq!(site.beaten(first).unwrap().unwrap().epoch, 1);

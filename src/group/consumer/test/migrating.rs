@@ -159,7 +159,7 @@ fn a_new_coordinator_takes_a_group_that_is_on_its_way() {
     site.join_classic(join_with(&x, &[])).unwrap();
     site.sync(&x, 2).unwrap();
     site.holds = true;
-    site.ask(Ask::Beat(leaves("a")));
+    site.ask(beating(leaves("a")));
     let (change, _) = site.held.remove(0);
     site.holds = false;
     assert!(site.apply(change));
@@ -178,7 +178,7 @@ fn a_group_that_cannot_go_over_stays() {
     let mut site = Site::new(2);
     let x = site.classic();
     site.holds = true;
-    let waiter = site.ask(Ask::Beat(joins("a")));
+    let waiter = site.ask(beating(joins("a")));
     site.decide(Err(ErrorCode::CoordinatorNotAvailable));
     assert_eq!(site.beaten(waiter), Some(Err(ErrorCode::CoordinatorNotAvailable)));
     site.holds = false;

@@ -203,7 +203,7 @@ impl Site {
     }
 
     fn beat(&mut self, beat: Beat) -> Result<Beaten, ErrorCode> {
-        let waiter = self.ask(Ask::Beat(beat));
+        let waiter = self.ask(beating(beat));
         self.beaten(waiter).expect("answered at once")
     }
 
@@ -272,6 +272,10 @@ fn of_t(partitions: &[i32]) -> Assignment {
 
 fn names(names: &[&str]) -> Option<BTreeSet<String>> {
     Some(names.iter().map(|name| name.to_string()).collect())
+}
+
+fn beating(beat: Beat) -> Ask {
+    Ask::Beat(Box::new(beat))
 }
 
 /// Nothing new.

@@ -173,7 +173,7 @@ proptest! {
                     let Some(one) = all.get(&who).cloned() else { continue };
                     site.holds = true;
                     let asked = Beat { owned: Some(one.owned), ..beats(&format!("m{who}"), one.epoch) };
-                    let waiter = site.ask(Ask::Beat(asked));
+                    let waiter = site.ask(beating(asked));
                     if !site.held.is_empty() {
                         site.decide(Err(ErrorCode::NotCoordinator));
                     }
