@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# librdkafka's own tests, those that need a broker: all of them are tried, the exceptions say why not.
+#
+#   PASSES="plain idempotent consumer"     plain; with idempotence on in every producer; with the consumer protocol
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+SOURCE=$CONFORMANCE_BUILD/rdkafka-sys/librdkafka
+SECONDS_MAX=${TEST_SECONDS_MAX:-300}
+
+prepare() {
+    crate_source rdkafka-sys 4.10.0+2.12.1 || return
+    [ -x "$SOURCE/tests/test-runner" ] && return
+    # The tests are built once and run for seconds: not optimised, they are there sooner.
+    (cd "$SOURCE" && ./configure --disable-curl && make -j"${JOBS:-1}" libs &&
+        make -j"${JOBS:-1}" -C tests CPPFLAGS=-fPIC CFLAGS="-I../src -std=gnu99" CXXFLAGS="-I../src -I../src-cpp" build) \
+        >"$CONFORMANCE_BUILD/librdkafka.build.log" 2>&1 || { tail -n 20 "$CONFORMANCE_BUILD/librdkafka.build.log" && return 1; }
+}
+
+# Kafka's scripts that a few tests call, from the jars of its tools.
+kafka_path() {
+    install_java || return
+    KAFKA_PATH=$CONFORMANCE_BUILD/kafka
+    mkdir -p "$KAFKA_PATH/bin"
+    local script class
+    while read -r script class; do
+        printf '#!/bin/sh\nexec java -Xmx256m -XX:TieredStopAtLevel=1 -Dlog4j2.level=ERROR -cp "%s" %s "$@"\n' \
+            "$(cat "$STOCK_BUILD/kafka-tools.classpath")" "$class" >"$KAFKA_PATH/bin/$script"
+        chmod +x "$KAFKA_PATH/bin/$script"
+    done <<<'kafka-topics.sh org.apache.kafka.tools.TopicCommand'
+    export KAFKA_PATH BROKERS=$CLUSTER_BOOTSTRAP
+}
+
+# NAME SCENARIO EMULATION of every test that talks to a broker, out of the runner's table.
+listed() {
+    python3 - "$SOURCE/tests/test.c" <<'P'
+import re, sys
+for name, rest in re.findall(r"^    _TEST\((\d\w+),((?:[^()]|\([^()]*\))*)\)", open(sys.argv[1]).read(), re.M):
+    if "TEST_F_LOCAL" in rest or "TEST_F_MANUAL" in rest:
+        continue
+    scenario = re.search(r'scenario = "(\w+)', rest)
+    print(name, scenario.group(1) if scenario else "default", "emulated" if "SOCKEM" in rest else "plain")
+P
+}
+
+# The runner chooses by number, and several tests may have one: the first of them runs all, the rest looks it up.
+librdkafka_test() { # PASS NAME SCENARIO EMULATION
+    local number=${2%%_*} flags=(-p1 -Q -L -K -s "$3")
+    local report=$CONFORMANCE_LOGS/$1.$3.$number.json
+    [ "$4" = emulated ] || flags+=(-E)
+    [ "$1" = idempotent ] && flags+=(-P)
+    if [ ! -e "$report" ]; then
+        (cd "$SOURCE/tests" && LD_LIBRARY_PATH=../src:../src-cpp RDKAFKA_TEST_CONF=$CONFORMANCE_LOGS/test.conf \
+            TEST_KAFKA_VERSION=4.0.0 TEST_CONSUMER_GROUP_PROTOCOL=$([ "$1" = consumer ] && echo consumer || echo classic) \
+            TESTS=$number TEST_REPORT=$report timeout -k 5 "$SECONDS_MAX" ./test-runner "${flags[@]}" 2>&1) ||
+            echo "the runner ended with $?"
+    fi
+    python3 - "$report" "$2" <<'P'
+import json, sys
+try:
+    state = json.load(open(sys.argv[1]))["tests"][sys.argv[2]]["state"]
+except (OSError, ValueError, KeyError) as error:
+    state = f"no report: {error}"
+print(state)
+sys.exit({"PASSED": 0, "SKIPPED": 77}.get(state, 1))
+P
+}
+
+suite() { # PASS SCENARIO
+    local name scenario emulation prefix=
+    [ "$1" = plain ] || prefix=$1:
+    printf 'bootstrap.servers=%s\ntest.timeout.multiplier=%s\n' "$CLUSTER_BOOTSTRAP" "${PATIENCE:-2}" \
+        >"$CONFORMANCE_LOGS/test.conf"
+    while read -r name scenario emulation <&3; do
+        [ "$scenario" = "$2" ] && try "$prefix$name" librdkafka_test "$1" "$name" "$scenario" "$emulation"
+    done 3<"$CONFORMANCE_BUILD/librdkafka.tests"
+}
+
+prepare || fail "building librdkafka's tests"
+listed >"$CONFORMANCE_BUILD/librdkafka.tests"
+quick 0001_multiobj 0005_order 0012_produce_consume 0015_offsets_seek 0017_compression 0022_consume_batch 0030_offset_commit \
+    0031_get_offsets 0039_event_dr 0054_offset_time 0059_bsearch 0073_headers 0081_admin 0103_transactions 0107_topic_recreate
+begin librdkafka 4
+kafka_path || fail "Kafka's tools"
+for pass in ${PASSES:-plain}; do suite "$pass" default; done
+if [ -z "${QUICK:-}" ]; then
+    cluster_stop
+    export MILEPOST_AUTO_CREATE_TOPICS=false KAFKA_PROPERTIES="$KAFKA_PROPERTIES"$'\n'auto.create.topics.enable=false
+    cluster_start "$TEST_DIR/librdkafka-noautocreate" 3 || fail "starting the cluster that creates no topics"
+    BROKERS=$CLUSTER_BOOTSTRAP
+    for pass in ${PASSES:-plain}; do suite "$pass" noautocreate; done
+fi
+end
