@@ -12,20 +12,21 @@ module_tests() { # NAME MODULE@VERSION PACKAGE
     (cd "$there" && GOFLAGS=-mod=mod go test -p 1 -c -o "$there.test" "$3")
 }
 
-go_test() { # PROGRAM TEST
-    local code
-    (cd "$CONFORMANCE_LOGS" && timeout -k 5 "$SECONDS_MAX" "$1" -test.v -test.count 1 -test.run "^$2\$" >"$2.output" 2>&1)
+# Tests look for files of their package where they run.
+go_test() { # PROGRAM DIR TEST
+    local output=$CONFORMANCE_LOGS/$3.output code
+    (cd "$2" && timeout -k 5 "$SECONDS_MAX" "$1" -test.v -test.count 1 -test.run "^$3\$" >"$output" 2>&1)
     code=$?
     # With every record that a client logs these are long; the reasons come last.
-    tail -n 5000 "$CONFORMANCE_LOGS/$2.output"
+    tail -n 5000 "$output"
     [ "$code" -eq 0 ] || return "$code"
-    ! grep -q "^--- SKIP: $2 " "$CONFORMANCE_LOGS/$2.output" || return 77
+    ! grep -q "^--- SKIP: $3 " "$output" || return 77
 }
 
-go_tests() { # NAME
+go_tests() { # NAME DIR
     local test
     for test in $("$CONFORMANCE_BUILD/$1.test" -test.list '^Test'); do
-        try "$1.$test" go_test "$CONFORMANCE_BUILD/$1.test" "$test"
+        try "$1.$test" go_test "$CONFORMANCE_BUILD/$1.test" "$2" "$test"
     done
 }
 
@@ -37,6 +38,6 @@ quick kgo.TestPing kgo.TestProcessHooks kgo.TestIssue325 kgo.TestConsumeRegex kg
     kgo.TestLookbackMilli kgo.TestIssueFetchLargerThanBrokerMaxReadBytes
 begin franz-go 3
 export KGO_SEEDS=$CLUSTER_BOOTSTRAP KGO_TEST_RECORDS=${RECORDS:-50000} KGO_LOG_LEVEL=${KGO_LOG_LEVEL:-info}
-go_tests kgo
-go_tests kadm
+go_tests kgo "$CONFORMANCE_BUILD/kgo/pkg/kgo"
+go_tests kadm "$CONFORMANCE_BUILD/kadm"
 end

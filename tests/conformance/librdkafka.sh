@@ -2,6 +2,9 @@
 # librdkafka's own tests, those that need a broker: all of them are tried, the exceptions say why not.
 #
 #   PASSES="plain idempotent consumer"     plain; with idempotence on in every producer; with the consumer protocol
+#
+# Only QUICK=1 gives the runner -Q: it leaves out whatever is not marked as quick, and calls a test passed of which
+# nothing is left (0018, 0019 and 0026 send no request). A pass within a few milliseconds is none here.
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 SOURCE=$CONFORMANCE_BUILD/rdkafka-sys/librdkafka
@@ -12,7 +15,7 @@ prepare() {
     [ -x "$SOURCE/tests/test-runner" ] && return
     # The tests are built once and run for seconds: not optimised, they are there sooner.
     (cd "$SOURCE" && ./configure --disable-curl && make -j"${JOBS:-1}" libs &&
-        make -j"${JOBS:-1}" -C tests CPPFLAGS=-fPIC CFLAGS="-I../src -std=gnu99" CXXFLAGS="-I../src -I../src-cpp" build) \
+        make -j"${JOBS:-1}" -C tests CPPFLAGS='-fPIC -I../src -I../../src' build) \
         >"$CONFORMANCE_BUILD/librdkafka.build.log" 2>&1 || { tail -n 20 "$CONFORMANCE_BUILD/librdkafka.build.log" && return 1; }
 }
 
@@ -44,10 +47,11 @@ P
 
 # The runner chooses by number, and several tests may have one: the first of them runs all, the rest looks it up.
 librdkafka_test() { # PASS NAME SCENARIO EMULATION
-    local number=${2%%_*} flags=(-p1 -Q -L -K -s "$3")
+    local number=${2%%_*} flags=(-p1 -L -K -s "$3")
     local report=$CONFORMANCE_LOGS/$1.$3.$number.json
     [ "$4" = emulated ] || flags+=(-E)
     [ "$1" = idempotent ] && flags+=(-P)
+    [ -z "${QUICK:-}" ] || flags+=(-Q)
     if [ ! -e "$report" ]; then
         (cd "$SOURCE/tests" && LD_LIBRARY_PATH=../src:../src-cpp RDKAFKA_TEST_CONF=$CONFORMANCE_LOGS/test.conf \
             TEST_KAFKA_VERSION=4.0.0 TEST_CONSUMER_GROUP_PROTOCOL=$([ "$1" = consumer ] && echo consumer || echo classic) \
@@ -57,7 +61,10 @@ librdkafka_test() { # PASS NAME SCENARIO EMULATION
     python3 - "$report" "$2" <<'P'
 import json, sys
 try:
-    state = json.load(open(sys.argv[1]))["tests"][sys.argv[2]]["state"]
+    test = json.load(open(sys.argv[1]))["tests"][sys.argv[2]]
+    state = test["state"]
+    if state == "PASSED" and test["duration"] < 0.005:
+        state = "SKIPPED"
 except (OSError, ValueError, KeyError) as error:
     state = f"no report: {error}"
 print(state)

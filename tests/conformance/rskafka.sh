@@ -11,7 +11,8 @@ quick client.test_plain client.test_topic_crud client.test_produce_empty client.
     consumer.test_stream_consumer_offset_out_of_range produce_consume.test_produce_rskafka_consume_rskafka_zstd \
     produce_consume.test_produce_rskafka_consume_rdkafka_lz4 producer.test_batch_producer
 begin rskafka 1
-export TEST_INTEGRATION=1 TEST_BROKER_IMPL=kafka KAFKA_CONNECT=$CLUSTER_BOOTSTRAP
+# Without the Java client half of the pairs of clients would pass and do nothing.
+export TEST_INTEGRATION=1 TEST_JAVA_INTEROPT=1 TEST_BROKER_IMPL=kafka KAFKA_CONNECT=$CLUSTER_BOOTSTRAP
 # shellcheck disable=SC2086 # the paths of programs have no blanks
 rust_tests $programs
 end
