@@ -23,6 +23,8 @@ begin() {
     SUITE=$1 CONFORMANCE_LOGS=$CONFORMANCE_BUILD/logs/$1
     rm -rf "$CONFORMANCE_LOGS" && mkdir -p "$CONFORMANCE_LOGS"
     export MILEPOST_NUM_PARTITIONS=$2 MILEPOST_GROUP_INITIAL_REBALANCE_DELAY=0s
+    # Tests that wait for each record would take as many tenths of a second: ten PUTs per second are about money.
+    export MILEPOST_PUTS_PER_SECOND=100 MILEPOST_PUTS_BURST=100
     export KAFKA_PROPERTIES="num.partitions=$2"
     cluster_start "$TEST_DIR/$SUITE" 3 || fail "starting the cluster"
 }
