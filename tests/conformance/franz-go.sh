@@ -36,7 +36,7 @@ module_tests kadm github.com/twmb/franz-go/pkg/kadm@v1.20.0 . || fail "building 
 quick kgo.TestPing kgo.TestProcessHooks kgo.TestIssue325 kgo.TestConsumeRegex kgo.TestIssue337 kgo.TestAddRemovePartitions \
     kgo.TestIssue648 kgo.TestIssue865 kgo.TestClient_Produce kgo.TestClient_ProduceLargeMessages kgo.TestGroupSimple \
     kgo.TestLookbackMilli kgo.TestIssueFetchLargerThanBrokerMaxReadBytes
-begin franz-go 3
+begin franz-go 3 0
 export KGO_SEEDS=$CLUSTER_BOOTSTRAP KGO_TEST_RECORDS=${RECORDS:-50000} KGO_LOG_LEVEL=${KGO_LOG_LEVEL:-info}
 go_tests kgo "$CONFORMANCE_BUILD/kgo/pkg/kgo"
 go_tests kadm "$CONFORMANCE_BUILD/kadm"

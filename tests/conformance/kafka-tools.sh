@@ -10,7 +10,7 @@ RUN=$(date +%s) BOUNCE_SECONDS=${BOUNCE_SECONDS:-60}
 java_tool() { # CLASS ARGUMENT…
     local class=$1
     shift
-    exec java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=WARN \
+    exec java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-Dlog4j2.level=${LOG_LEVEL:-WARN}" \
         -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" "org.apache.kafka.tools.$class" "$@"
 }
 tool() { # SECONDS CLASS ARGUMENT…
@@ -82,14 +82,14 @@ copied() { # NAME COUNT BOUNCE|quiet [COPIER-ARGUMENT…]
     wait "$copier" || { tail -n 3 "$read.copier" && return 1; }
     # One more than there should be: a duplicate would come before the time is over.
     # shellcheck disable=SC2046
-    tool 120 consumer.ConsoleConsumer $(at) --topic "$name-out" --from-beginning --timeout-ms 15000 \
+    LOG_LEVEL=OFF tool 120 consumer.ConsoleConsumer $(at) --topic "$name-out" --from-beginning --timeout-ms 15000 \
         --max-messages $((count + 1)) --isolation-level read_committed >"$read"
     python3 "$CONFORMANCE_DIR/oracle.py" copied "$read.in" "$read"
 }
 
 install_java || fail "Kafka's tools"
 quick client_compatibility_test verifiable_producer_and_consumer transactional_copier
-begin kafka-tools 1
+begin kafka-tools 1 0
 try client_compatibility_test compatibility
 try verifiable_producer_and_consumer produced_and_consumed plain 10000 2000 quiet
 try verifiable_static_member produced_and_consumed static 10000 2000 quiet --group-instance-id one

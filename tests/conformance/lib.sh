@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the suites share. To be sourced by bash, by a script of the suite's name:
 #
-#   begin SUITE PARTITIONS      a fresh cluster of three zones; topics made without a count get PARTITIONS
+#   begin SUITE PARTITIONS SECONDS     a fresh cluster of three zones; topics made without a count get PARTITIONS, and
+#                               a new group waits for more members for SECONDS
 #   try NAME COMMAND…           one test: passed when COMMAND ends with 0, skipped (by its own word) with 77, else failed
 #   quick NAME…                 what QUICK=1 leaves of the suite
 #   end                         `SUITE: N passed, M failed, K excepted`; fails unless M is 0
@@ -20,12 +21,12 @@ declare -A QUICK_TESTS=()
 mkdir -p "$CONFORMANCE_BUILD"
 
 begin() {
-    SUITE=$1 CONFORMANCE_LOGS=$CONFORMANCE_BUILD/logs/$1
-    rm -rf "$CONFORMANCE_LOGS" && mkdir -p "$CONFORMANCE_LOGS"
-    export MILEPOST_NUM_PARTITIONS=$2 MILEPOST_GROUP_INITIAL_REBALANCE_DELAY=0s
+    SUITE=$1 CONFORMANCE_LOGS=$TEST_DIR/$1.tests
+    mkdir -p "$CONFORMANCE_LOGS"
+    export MILEPOST_NUM_PARTITIONS=$2 MILEPOST_GROUP_INITIAL_REBALANCE_DELAY=$3s
     # Tests that wait for each record would take as many tenths of a second: ten PUTs per second are about money.
     export MILEPOST_PUTS_PER_SECOND=100 MILEPOST_PUTS_BURST=100
-    export KAFKA_PROPERTIES="num.partitions=$2"
+    export KAFKA_PROPERTIES="num.partitions=$2"$'\n'"group.initial.rebalance.delay.ms=$(($3 * 1000))"
     cluster_start "$TEST_DIR/$SUITE" 3 || fail "starting the cluster"
 }
 

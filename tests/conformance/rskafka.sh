@@ -10,7 +10,7 @@ quick client.test_plain client.test_topic_crud client.test_produce_empty client.
     client.test_produce_consume_size_cutoff client.test_delete_records consumer.test_stream_consumer_start_at_0 \
     consumer.test_stream_consumer_offset_out_of_range produce_consume.test_produce_rskafka_consume_rskafka_zstd \
     produce_consume.test_produce_rskafka_consume_rdkafka_lz4 producer.test_batch_producer
-begin rskafka 1
+begin rskafka 1 0
 # Without the Java client half of the pairs of clients would pass and do nothing.
 export TEST_INTEGRATION=1 TEST_JAVA_INTEROPT=1 TEST_BROKER_IMPL=kafka KAFKA_CONNECT=$CLUSTER_BOOTSTRAP
 # shellcheck disable=SC2086 # the paths of programs have no blanks

@@ -9,7 +9,7 @@ crate_source rdkafka 0.39.0 && programs=$(crate_tests rdkafka test_high_consumer
 quick test_high_consumers.test_produce_consume_base test_high_consumers.test_produce_consume_with_timestamp \
     test_high_consumers.test_consumer_commit_message test_low_consumers.test_produce_consume_seek \
     test_low_producers.test_base_producer_headers test_transactions.test_transaction_commit test_admin.test_topics
-begin rust-rdkafka 3
+begin rust-rdkafka 3 0
 export KAFKA_HOST=$CLUSTER_BOOTSTRAP KAFKA_VERSION=4.0.0
 # shellcheck disable=SC2086 # the paths of programs have no blanks
 rust_tests $programs
