@@ -27,6 +27,8 @@ pub enum Error {
     OtherEndpointType,
     #[error("endpoint type {0} is not known")]
     UnknownEndpointType(i8),
+    #[error("{0}")]
+    InvalidReplicaAssignment(String),
 }
 
 impl From<RootRefusal> for Error {
@@ -54,6 +56,7 @@ impl Error {
             Error::TimedOut => ErrorCode::RequestTimedOut,
             Error::OtherEndpointType => ErrorCode::MismatchedEndpointType,
             Error::UnknownEndpointType(_) => ErrorCode::UnsupportedEndpointType,
+            Error::InvalidReplicaAssignment(_) => ErrorCode::InvalidReplicaAssignment,
         }
     }
 

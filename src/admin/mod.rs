@@ -10,6 +10,7 @@
 //!
 //! One file per API; `topics` is what they share.
 
+mod assignments;
 pub mod configs;
 mod create_partitions;
 mod create_topics;
