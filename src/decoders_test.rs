@@ -22,9 +22,10 @@ use crate::cluster::{Registration, RootEntry, RootMachine, RootState};
 use crate::connection::intake::DECODING_EXPANSION;
 use crate::object::{Key, layout, paths};
 use crate::protocol::{self, RequestHeader, produce};
-use crate::shard::{Append, Batch, Entry, Outcome, Part, Sequence, State, Verdict};
-use crate::types::{ObjectId, Producer, StorageClass};
-use crate::{commit, peer};
+use crate::shard::transaction::{Change, TransactionEntry};
+use crate::shard::{Append, Batch, Entry, Markers, Outcome, Part, Refusal, Sequence, State, Target, Verdict};
+use crate::types::{ObjectId, Partition, Producer, StorageClass, TopicId};
+use crate::{commit, peer, transaction};
 
 #[path = "../tests/decoders/mod.rs"]
 mod fuzz;
@@ -156,12 +157,22 @@ fn record_batches_are_read_within_their_cap() {
     fuzz.finish("record batches");
 }
 
+fn at(topic: u8, index: i32) -> Partition {
+    Partition { topic: TopicId::from_bytes([topic; 16]), index }
+}
+
 fn append() -> Append {
-    let sequence = Some(Sequence { producer: Producer { id: 7, epoch: 1 }, base: 3 });
-    let batch = |span| Batch { len: 100, span, max_timestamp: 1_700_000_000_000, sequence };
-    let part = |slot| Part { slot, start: 0, batches: vec![batch(1), batch(2), Batch { sequence: None, ..batch(3) }] };
+    let claim = Sequence { producer: Producer { id: 7, epoch: 1 }, base: 3, transaction: None };
+    let batch = |span| Batch { len: 100, span, max_timestamp: 1_700_000_000_000, sequence: Some(claim) };
+    let in_transaction = |base| Sequence { base, transaction: Some(300), ..claim };
+    let in_transaction = |base| Batch { sequence: Some(in_transaction(base)), ..batch(1) };
+    let part = |slot| Part {
+        slot,
+        start: 0,
+        batches: vec![batch(1), batch(2), Batch { sequence: None, ..batch(3) }, in_transaction(6), in_transaction(7)],
+    };
     let object = ObjectId { broker: 1, epoch: 2, sequence: 9, attempt: 1, class: StorageClass::Regional };
-    Append { object, previous: 8, parts: vec![part(0), Part { start: 300, ..part(4) }] }
+    Append { object, previous: 8, parts: vec![part(0), Part { start: 500, ..part(4) }] }
 }
 
 #[test]
@@ -177,7 +188,27 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
         listeners: vec![],
         life: 1,
     };
-    let entries = [Entry::Append { append_time: 5, append: append() }, Entry::ExpireProducers { before: 1 }];
+    let markers = Markers {
+        append_time: 5,
+        producer: Producer { id: 7, epoch: 2 },
+        txn_no: 300,
+        commit: true,
+        coordinator_epoch: 4,
+        targets: vec![Target { slot: 3, groups: false }, Target { slot: 400, groups: true }],
+    };
+    let entries = [
+        Entry::Append { append_time: 5, append: append() },
+        Entry::ExpireProducers { before: 1 },
+        Entry::Markers(markers),
+        Entry::Transaction(TransactionEntry {
+            slot: 3,
+            term: 2,
+            clock_ms: 70_000,
+            id: "id".into(),
+            revision: 4,
+            change: Change::Add { partitions: vec![(at(3, 1), 2), (at(3, 300), 7), (at(4, 0), 2)], started_at: 5 },
+        }),
+    ];
     fuzz.run("shard entry", &entries.map(|entry| entry.encode().to_vec()), OURS, as_is, |bytes| {
         let _ = Entry::decode(&bytes);
     });
@@ -188,6 +219,28 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
     let taken = Outcome::Taken(vec![Verdict::Appended { base: 9, append_time: Some(3) }, Verdict::Held]);
     fuzz.run("outcome", &[commit::encode_outcome(&taken).to_vec()], OURS, as_is, |bytes| {
         let _ = commit::decode_outcome(&bytes);
+    });
+    let marked = Outcome::Marked(vec![Ok(()), Err(Refusal::WrongTransaction)]);
+    fuzz.run("markers' outcome", &[commit::encode_outcome(&marked).to_vec()], OURS, as_is, |bytes| {
+        let _ = commit::decode_outcome(&bytes);
+    });
+    let ending = [&[14, 4, 172, 2, 1, 8, 1][..], &[9; 16], &[2, 0, 6]].concat();
+    assert!(commit::decode_ending(&ending).is_ok());
+    fuzz.run("ending", &[ending], OURS, as_is, |bytes| {
+        let _ = commit::decode_ending(&bytes);
+    });
+    let question = transaction::Question {
+        at: at(1, 49),
+        id: "id".into(),
+        producer: Producer { id: 1 << 40, epoch: 3 },
+        add: true,
+        partitions: vec![(at(2, 0), 1), (at(2, 7), 300), (at(3, 1), 2)],
+    };
+    fuzz.run("question about a transaction", &[question.encode().to_vec()], OURS, as_is, |bytes| {
+        let _ = transaction::Question::decode(&bytes);
+    });
+    fuzz.run("number of a transaction", &[vec![2, 0, 5, 102]], OURS, as_is, |bytes| {
+        let _ = transaction::decode_results(&bytes);
     });
     fuzz.run("slots", &[vec![2, 0, 5, 1, 6]], OURS, as_is, |bytes| {
         let _ = commit::decode_slots(&bytes);

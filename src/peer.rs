@@ -29,6 +29,12 @@ pub const QUESTIONS: u8 = 9;
 /// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
 pub const READ: u8 = 10;
 
+/// A transaction's end in partitions of a shard → per partition, whether it is over there.
+pub const MARKERS: u8 = 30;
+
+/// Which transaction partitions are part of, or shall be → per partition, its number. Asked of the coordinator.
+pub const VERIFY: u8 = 31;
+
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
@@ -42,6 +48,8 @@ pub fn kind_name(kind: u8) -> &'static str {
         STATE => "state",
         QUESTIONS => "proxy",
         READ => "read",
+        MARKERS => "markers",
+        VERIFY => "verify",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

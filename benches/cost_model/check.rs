@@ -61,6 +61,7 @@ fn cluster(row: &Row) -> Option<Cluster> {
     let partitions = name.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(16.0);
     let brokers = if name.contains("two brokers a zone") { 6.0 } else { 3.0 };
     let object_bytes = if row.store_puts > 0.0 { row.produced_bytes / row.store_puts } else { f64::INFINITY };
+    let readers = if letter == "d" { 3.0 } else { 1.0 };
     let bytes_per_second = row.produced_bytes / row.seconds;
     Some(Cluster {
         brokers,
@@ -73,7 +74,8 @@ fn cluster(row: &Row) -> Option<Cluster> {
         idempotent: false,
         flush_seconds: f64::INFINITY,
         object_bytes_max: object_bytes,
-        fan_out: if letter == "d" { 3.0 } else { 1.0 },
+        group_members: ZONES * readers,
+        fan_out: readers,
     })
 }
 

@@ -9,6 +9,7 @@
 //!       --flush-ms N         between objects of a broker [default: 100, ten requests each second]
 //!       --object-mb N        objects are no larger [default: 4.19]
 //!       --fan-out N          how often each byte is consumed [default: 1]
+//!       --group-members N    consumers that commit, of all groups [default: 0]
 //!       --batch-kb N         sent at once for a partition [default: 16]
 //!       --idempotent         producers number their batches
 //! $ cargo bench --bench cost_model -- --check target/cross_zone/report.json
@@ -41,6 +42,7 @@ fn main() -> Result<()> {
         idempotent: false,
         flush_seconds: 0.1,
         object_bytes_max: 4.19e6,
+        group_members: 0.0,
         fan_out: 1.0,
     };
     let mut arguments = std::env::args().skip(1);
@@ -58,6 +60,7 @@ fn main() -> Result<()> {
             "--batch-kb" => cluster.batch_bytes = number()? * 1e3,
             "--flush-ms" => cluster.flush_seconds = number()? / 1e3,
             "--object-mb" => cluster.object_bytes_max = number()? * 1e6,
+            "--group-members" => cluster.group_members = number()?,
             "--fan-out" => cluster.fan_out = number()?,
             "--check" => return check::check(Path::new(&next()?)),
             // cargo says this to every bench.

@@ -7,13 +7,14 @@
 //!   forwarded     (Z-1)/Z · (s · request and answer + p · partition + c · batch and verdict)
 //!   appended      (R-1)   · (s · entry, commit and their answers + p · partition + c · batch)
 //!   read          one GET in each zone but the producer's
+//!   members       heartbeats and commits, so much in a second for each member of a group
 //! idle: the R-1 followers of each shard, and every broker of another zone than the root's leader, hear a beat and
 //! answer it; all beats for a peer share a packet
 //! ```
-//! None of it grows with the size of the cluster but s, which is bounded by p and by the number of topics. Sizes of partitions, batches and verdicts
-//! follow from `shard/entry.rs` and `commit/wire.rs`; what a forward, an append and a beat add was fitted to one run of
-//! the harness (a, 3 MB/s in each zone), so only other runs can check it. Each message is taken to be a packet of its
-//! own: on a busy cluster several share one, and less crosses.
+//! None of it grows with the size of the cluster but s, which is bounded by p and by the number of topics. Sizes of
+//! partitions, batches and verdicts follow from `shard/entry.rs` and `commit/wire.rs`; what a forward, an append, a beat and
+//! a member add was fitted to runs of the harness (a, with both sizes of objects), so only other workloads can check it.
+//! Each message is taken to be a packet of its own: on a busy cluster several share one, and less crosses.
 
 /// What is asked about.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,8 @@ pub struct Cluster {
     /// Between two objects of a broker, while they are smaller than `object_bytes_max`.
     pub flush_seconds: f64,
     pub object_bytes_max: f64,
+    /// Consumers that heartbeat and commit, of all groups.
+    pub group_members: f64,
     /// How many times each byte is consumed, by readers spread over the zones.
     pub fan_out: f64,
 }
@@ -54,8 +57,8 @@ pub struct Answer {
 const HEADER_BYTES: f64 = 66.0;
 /// A request that forwards an object's batches to a shard's leader, and its answer.
 const FORWARD_BYTES: f64 = 2.0 * HEADER_BYTES + 19.0;
-/// A Raft entry on its way to one follower, the news that it is committed, and their answers.
-const APPEND_BYTES: f64 = 2.0 * HEADER_BYTES + 49.0;
+/// A Raft entry on its way to one follower, the news that it is committed, and their answers; some share a packet.
+const APPEND_BYTES: f64 = 3.0 * HEADER_BYTES + 14.0;
 /// Partitions of a topic in a row that share a shard (`cluster/state.rs`).
 const RUN_PARTITIONS: f64 = 256.0;
 /// A partition of an object: slot, place, number of batches.
@@ -63,6 +66,8 @@ const PARTITION_BYTES: f64 = 5.0;
 /// A batch: length, offsets taken, time.
 const BATCH_BYTES: f64 = 6.0;
 const VERDICT_BYTES: f64 = 4.0;
+/// A member's heartbeats and its commits every 5 s, on their way to the coordinator and from there to its followers.
+const MEMBER_BYTES_PER_S: f64 = 550.0;
 /// A beat, its answer and an acknowledgement that travels alone.
 const BEAT_BYTES: f64 = 3.0 * HEADER_BYTES + 20.0;
 const BEAT_SECONDS: f64 = 0.15;
@@ -93,14 +98,15 @@ pub fn milepost(cluster: &Cluster) -> Answer {
     // Readers of a zone share one GET.
     let gets_per_object_per_zone = if cluster.fan_out > 0.0 { 1.0 } else { 0.0 };
     let gets = objects * (zones - 1.0) * gets_per_object_per_zone;
+    let crosses = objects * object_crosses + cluster.group_members * MEMBER_BYTES_PER_S;
     Answer {
         object_bytes,
         idle_floor_bytes_per_s: idle,
-        cross_zone_ratio_above_idle: object_crosses / object_bytes,
+        cross_zone_ratio_above_idle: crosses / bytes_per_second,
         puts: objects,
         gets,
         gets_per_object_per_zone,
-        cross_zone_bytes: idle + objects * object_crosses,
+        cross_zone_bytes: idle + crosses,
         uploaded_bytes: bytes_per_second * STORED_PER_RECORD_BYTE,
         retrieved_bytes: gets * object_bytes * STORED_PER_RECORD_BYTE,
     }

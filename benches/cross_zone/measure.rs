@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::ground::{Ground, Link};
 use crate::load::{Clients, Seen};
-use crate::process;
+use crate::process::{self, MachineTime};
 use crate::store::Requests;
 use crate::system::{BytesByKind, System};
 
@@ -21,6 +21,7 @@ pub struct Snapshot {
     links: Vec<Link>,
     kinds: BytesByKind,
     cpu: Duration,
+    machine: MachineTime,
     requests: Vec<Requests>,
     batches: Option<u64>,
     seen: Vec<Seen>,
@@ -33,6 +34,8 @@ pub struct Window {
     pub cross_bytes: u64,
     pub kinds: BytesByKind,
     pub cpu: Duration,
+    /// The share of the machine's processor time that was used, by whomever.
+    pub machine_busy: Option<f64>,
     /// By zone.
     pub requests: Vec<Requests>,
     pub batches: Option<u64>,
@@ -51,7 +54,7 @@ impl Snapshot {
         }
         let (cpu, requests) = (process::cpu(&system.pids())?, system.store_requests(ground)?);
         let (kinds, batches) = (system.bytes_by_kind(ground)?, system.batches(ground)?);
-        Ok(Snapshot { at, links, kinds, cpu, requests, batches, seen })
+        Ok(Snapshot { at, links, kinds, cpu, machine: MachineTime::now()?, requests, batches, seen })
     }
 
     /// From `before` to this one, taken of the same brokers and clients.
@@ -65,6 +68,7 @@ impl Snapshot {
             *window.kinds.entry(OTHER.to_owned()).or_default() -= bytes;
         }
         window.kinds.retain(|_, bytes| *bytes > 0);
+        window.machine_busy = Some(self.machine.busy_since(before.machine));
         window.cpu = self.cpu.saturating_sub(before.cpu);
         window.requests = self.requests.into_iter().zip(before.requests).map(|(now, then)| now.since(then)).collect();
         window.batches = self.batches.zip(before.batches).map(|(now, then)| now.saturating_sub(then));

@@ -1,6 +1,7 @@
 //! Child processes inside namespaces. Each ends with the value that owns it.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -85,4 +86,28 @@ pub fn http_get(url: &str) -> Result<()> {
     ensure!(head.split(' ').nth(1) == Some("200"), "{}", head.lines().next().unwrap_or_default());
     print!("{body}");
     Ok(())
+}
+
+/// Processor time of this machine since it started: all of it, and what nobody wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineTime {
+    all: u64,
+    idle: u64,
+}
+
+impl MachineTime {
+    pub fn now() -> Result<MachineTime> {
+        let text = fs::read_to_string("/proc/stat")?;
+        let first = text.lines().next().context("no processor in /proc/stat")?;
+        // user nice system idle iowait irq softirq steal; what follows is counted in user and nice already.
+        let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>()?;
+        let idle = ticks.get(3..5).context("/proc/stat is cut")?.iter().sum();
+        Ok(MachineTime { all: ticks.iter().sum(), idle })
+    }
+
+    /// The share of it that was used since `before`.
+    pub fn busy_since(self, before: MachineTime) -> f64 {
+        let all = self.all.saturating_sub(before.all).max(1);
+        1.0 - self.idle.saturating_sub(before.idle) as f64 / all as f64
+    }
 }

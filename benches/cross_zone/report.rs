@@ -14,6 +14,9 @@ use crate::system::BytesByKind;
 /// A system that acknowledges less of what it is offered has not kept up.
 const KEPT_UP: f64 = 0.95;
 
+/// Where the machine had less than the rest of this to spare, clients and brokers waited for processors, not for each other.
+const SPARE: f64 = 0.95;
+
 /// One system under one workload. Fields are absent where they mean nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
@@ -45,6 +48,8 @@ pub struct Row {
     pub e2e_p50_ms: Option<f64>,
     pub e2e_p99_ms: Option<f64>,
     pub broker_cpu_s_per_gb: Option<f64>,
+    /// The share of the machine's processor time that was used.
+    pub machine_busy: Option<f64>,
     /// Traffic and requests at list prices, S3 Standard.
     pub dollars_per_gb: Option<f64>,
     /// The same with S3 Express.
@@ -87,6 +92,7 @@ impl Row {
             e2e_p50_ms: seen.end_to_end_us.ms(0.5),
             e2e_p99_ms: seen.end_to_end_us.ms(0.99),
             broker_cpu_s_per_gb: ratio(load.cpu.as_secs_f64() * 1e9),
+            machine_busy: load.machine_busy,
             bytes_by_kind: load.kinds.clone(),
             idle_bytes_per_s_by_kind: idle
                 .kinds
@@ -100,6 +106,11 @@ impl Row {
 
     pub fn kept_up(&self) -> bool {
         self.produced_bytes as f64 >= KEPT_UP * self.offered_bytes as f64
+    }
+
+    /// Times of a machine that had nothing to spare are the machine's.
+    pub fn had_spare(&self) -> bool {
+        self.machine_busy.is_none_or(|busy| busy <= SPARE)
     }
 
     /// What a GB costs, by the price sheet.
@@ -176,6 +187,10 @@ pub fn table(rows: &[Row]) -> String {
         if !row.kept_up() {
             let offered = bytes(row.offered_bytes);
             text += &format!("{:23} {:24} did not keep up: {offered} were offered\n", "", "");
+        }
+        if let Some(busy) = row.machine_busy {
+            let times = if row.had_spare() { "" } else { ": the times are the machine's" };
+            text += &format!("{:23} {:24} machine {:.0} % busy{times}\n", "", "", busy * 100.0);
         }
         if let Some(seconds) = row.serving_after_s {
             text += &format!("{:23} {:24} serving after {seconds:.1} s\n", "", "");

@@ -71,7 +71,11 @@ pub fn append(broker: i32, sequence: u64, parts: u32, batches: usize, producer: 
         len: BYTES,
         span: RECORDS,
         max_timestamp: NOW + n as i64,
-        sequence: Some(Sequence { producer, base: (base * batches as i32 + n as i32) * RECORDS as i32 }),
+        sequence: Some(Sequence {
+            producer,
+            base: (base * batches as i32 + n as i32) * RECORDS as i32,
+            transaction: None,
+        }),
     };
     let part = |slot: u32| Part {
         slot,

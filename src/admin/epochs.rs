@@ -32,13 +32,18 @@ impl Epochs {
         let open: HashMap<_, _> = admin.shards.all().into_iter().map(with_term).collect();
         let mut away: HashMap<ShardId, Vec<Query>> = HashMap::new();
         for (shard, partition) in partitions.filter(|(shard, _)| !open.contains_key(shard)) {
-            away.entry(shard).or_default().push(Query { partition, client_epoch: -1, question: Question::Latest });
+            away.entry(shard).or_default().push(Query {
+                partition,
+                client_epoch: -1,
+                committed: false,
+                question: Question::Latest,
+            });
         }
         let told = away.iter().map(async |(shard, queries)| {
             let replies = timeout(WAIT, admin.replicas.news(*shard, queries, 0, Instant::now())).await;
             let epoch = |(query, reply): (&Query, Result<Reply, _>)| match reply {
                 Ok(Reply::At { epoch, .. }) => Some((query.partition, epoch)),
-                Ok(Reply::Found(_) | Reply::Pointers(_)) | Err(_) => None,
+                Ok(_) | Err(_) => None,
             };
             queries.iter().zip(replies.unwrap_or_default()).filter_map(epoch).collect::<Vec<_>>()
         });

@@ -11,10 +11,12 @@ use crate::cluster::{self, NewTopic, RootRefusal, Topic};
 
 /// Consumer groups live in its partitions. It has no records.
 pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
+/// Transactional ids live in its partitions. It has no records either.
+pub const TRANSACTION_STATE: &str = "__transaction_state";
 
 /// Clients neither write to it nor change it.
 pub fn is_internal(name: &str) -> bool {
-    name == CONSUMER_OFFSETS
+    matches!(name, CONSUMER_OFFSETS | TRANSACTION_STATE)
 }
 
 /// # Errors
@@ -32,15 +34,27 @@ impl Admin {
     /// # Errors
     /// It is not there yet; asking again goes on with it.
     pub async fn consumer_offsets(&self, deadline: Instant) -> Result<Arc<Topic>, Error> {
+        self.internal(CONSUMER_OFFSETS, deadline).await
+    }
+
+    /// The topic that transactional ids live in, made when the first of them comes.
+    ///
+    /// # Errors
+    /// It is not there yet; asking again goes on with it.
+    pub async fn transaction_state(&self, deadline: Instant) -> Result<Arc<Topic>, Error> {
+        self.internal(TRANSACTION_STATE, deadline).await
+    }
+
+    async fn internal(&self, name: &str, deadline: Instant) -> Result<Arc<Topic>, Error> {
         let view = self.cluster.view();
-        let id = match view.topic_named(CONSUMER_OFFSETS) {
+        let id = match view.topic_named(name) {
             Some(topic) if topic.is_live() => return Ok(topic.clone()),
             Some(topic) => topic.id,
             None => {
                 let new = NewTopic {
                     id: Uuid::new_v4().into(),
-                    name: CONSUMER_OFFSETS.to_owned(),
-                    partitions: self.settings.offsets_topic_partitions,
+                    name: name.to_owned(),
+                    partitions: self.settings.partitions_of(name).unwrap_or(self.settings.num_partitions),
                     replication_factor: topics::replication_factor(&view, &self.settings, -1)?,
                     configs: BTreeMap::from([("cleanup.policy".to_owned(), "compact".to_owned())]),
                 };
@@ -48,7 +62,7 @@ impl Admin {
                     // Another broker was quicker.
                     Err(Error::Cluster(cluster::Error::Refused(RootRefusal::TopicExists))) => {
                         let view = self.cluster.view();
-                        view.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id).ok_or(RootRefusal::UnknownTopic)?
+                        view.topic_named(name).map(|topic| topic.id).ok_or(RootRefusal::UnknownTopic)?
                     }
                     created => return created,
                 }

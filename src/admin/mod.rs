@@ -20,7 +20,6 @@ mod describe_configs;
 mod describe_topic_partitions;
 mod epochs;
 mod error;
-mod init_producer_id;
 mod internal;
 mod leaders;
 mod metadata;
@@ -48,8 +47,7 @@ pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
 pub use error::Error;
-pub use init_producer_id::init_producer_id;
-pub use internal::{CONSUMER_OFFSETS, is_internal};
+pub use internal::{CONSUMER_OFFSETS, TRANSACTION_STATE, is_internal};
 pub use metadata::metadata;
 
 use crate::cluster::{Cluster, RootState};
@@ -75,6 +73,8 @@ pub struct Settings {
     pub default_replication_factor: i16,
     /// Of the topic that groups live in.
     pub offsets_topic_partitions: i32,
+    /// Of the topic that transactional ids live in.
+    pub transaction_topic_partitions: i32,
     /// What topics inherit from this broker.
     pub topic_defaults: Defaults,
     pub zones: Zones,
@@ -91,10 +91,22 @@ impl From<&Config> for Settings {
             num_partitions: config.num_partitions,
             default_replication_factor: config.default_replication_factor,
             offsets_topic_partitions: config.offsets_topic_partitions,
+            transaction_topic_partitions: config.transaction_topic_partitions,
             topic_defaults: Defaults::new(config.message_max_bytes, config.store.default_class()),
             zones: Zones::from(config),
             store: config.store.to_string(),
             classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
+        }
+    }
+}
+
+impl Settings {
+    /// Of an internal topic.
+    fn partitions_of(&self, name: &str) -> Option<i32> {
+        match name {
+            CONSUMER_OFFSETS => Some(self.offsets_topic_partitions),
+            TRANSACTION_STATE => Some(self.transaction_topic_partitions),
+            _ => None,
         }
     }
 }

@@ -61,6 +61,7 @@ pub fn settings() -> Settings {
         num_partitions: 4,
         default_replication_factor: -1,
         offsets_topic_partitions: 50,
+        transaction_topic_partitions: 50,
         topic_defaults: Defaults::default(),
         zones: Zones::default(),
         store: "memory://".into(),

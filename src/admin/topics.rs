@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::admin::assignments;
 use crate::admin::configs::STORAGE_CLASS;
-use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, is_internal, names};
+use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, names};
 use crate::cluster::{NewTopic, RootAnswer, RootEntry, RootRefusal, RootState, Topic};
 use crate::types::TopicId;
 
@@ -56,9 +56,9 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
     Ok(NewTopic {
         id: Uuid::new_v4().into(),
         name: asked.name.to_string(),
-        partitions: match asked.num_partitions {
-            -1 if is_internal(&asked.name) => settings.offsets_topic_partitions,
-            asked => partitions(settings, asked)?,
+        partitions: match (asked.num_partitions, settings.partitions_of(&asked.name)) {
+            (-1, Some(partitions)) => partitions,
+            (asked, _) => partitions(settings, asked)?,
         },
         replication_factor: replication_factor(view, settings, asked.replication_factor)?,
         configs: configs(settings, asked)?,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::batch::{Rules, validate};
 use crate::cluster::RootState;
 use crate::object::{self, CopyState, Key, Paths, Store};
-use crate::shard::{BatchPointer, PartitionState, State, invariants};
+use crate::shard::{BatchPointer, CONTROL_BATCH_BYTES, PartitionState, State, invariants};
 use crate::types::{BrokerId, ObjectId, ShardId};
 
 /// Faults printed one by one; the rest is only counted.
@@ -101,6 +101,10 @@ impl Checker {
     }
 
     async fn pointer(&mut self, pointer: &BatchPointer) -> Result<(), String> {
+        if pointer.control.is_some() {
+            let of_size = (pointer.base, pointer.len) == (pointer.last, CONTROL_BATCH_BYTES.into());
+            return if of_size { Ok(()) } else { Err("a transaction's end takes more than one offset".into()) };
+        }
         let object = self.object(pointer.object).await?;
         let (start, end) = (pointer.start as usize, pointer.range().end() as usize);
         if end > object.len() {

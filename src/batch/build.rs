@@ -87,6 +87,15 @@ pub fn batch(records: &[NewRecord<'_>], spec: &Spec) -> Bytes {
     Bytes::from(out)
 }
 
+/// The control batch that ends a transaction (Kafka: `EndTransactionMarker`, version 0). The same bytes whoever makes it.
+pub fn transaction_end(producer: Producer, commit: bool, coordinator_epoch: i32, timestamp: Timestamp) -> Bytes {
+    const VERSION: [u8; 2] = [0, 0];
+    let key = [VERSION, i16::from(commit).to_be_bytes()].concat();
+    let value = [&VERSION[..], &coordinator_epoch.to_be_bytes()].concat();
+    let spec = Spec { producer, transactional: true, control: true, ..Spec::default() };
+    batch(&[NewRecord::new(&key, &value, timestamp)], &spec)
+}
+
 /// Writes the CRC of a batch whose other bytes are final.
 ///
 /// # Panics

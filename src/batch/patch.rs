@@ -53,6 +53,7 @@ mod tests {
     use super::*;
     use crate::batch::build::{self, NewRecord, Spec};
     use crate::batch::records;
+    use crate::types::Producer;
 
     fn batch_of(value_bytes: usize) -> Bytes {
         let value = vec![b'v'; value_bytes];
@@ -108,6 +109,22 @@ mod tests {
             assert_eq!(header.crc, crc::crc32c(&[&patched[CRC_START..]]));
             let times = records::iter(&patched, 1 << 20).unwrap().map(|record| record.unwrap().timestamp);
             assert_eq!(times.collect::<Vec<_>>(), [9_999, 9_999]);
+        }
+    }
+
+    /// As kafka-clients 4.4 writes it (`MemoryRecords.withEndTransactionMarker`, offset 41, leader epoch 5).
+    #[test]
+    fn the_end_of_a_transaction_is_kafkas_to_the_byte() {
+        let rest = "0030000000000000018bcfe5687b0000018bcfe5687b0000000000000fa00003ffffffff0000000120000000080000000";
+        let commit = format!("0000000000000029000000420000000502d6b083cb{rest}10c00000000000c00");
+        let abort = format!("0000000000000029000000420000000502228e5583{rest}00c00000000000c00");
+        for (commits, bytes) in [(true, commit), (false, abort)] {
+            let end = build::transaction_end(Producer { id: 4000, epoch: 3 }, commits, 12, 1_700_000_000_123);
+            let mut out = Segments::new();
+            for_reader(&end, 41, 5, None, &mut out).unwrap();
+            let hex: String = out.to_vec().iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, bytes);
+            assert_eq!(hex.len() / 2, crate::shard::CONTROL_BATCH_BYTES as usize);
         }
     }
 }

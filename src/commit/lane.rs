@@ -216,7 +216,7 @@ impl Lane {
                     warn!(shard = self.way.shard, "this broker is fenced; it must restart to write again");
                     self.drop_front(Error::Fenced);
                 }
-                Err(_) => self.fail(),
+                Ok(Outcome::Marked(_) | Outcome::Refused(_)) | Err(_) => self.fail(),
             },
             Ok(Answer::NotLeader { leader }) => {
                 self.hint = leader;

@@ -1,7 +1,8 @@
 //! Puts the pointers of durable objects into the logs of their shards, in order, and brings back the verdicts.
 //!
 //! - **In**: [`Submission`]: what one durable object holds for one shard, with somebody waiting for each batch.
-//! - **Out**: a [`Verdict`](crate::shard::Verdict) per batch, from applied state only.
+//! - **Out**: a [`Verdict`](crate::shard::Verdict) per batch, from applied state only. Ends of transactions go the same way
+//!   ([`Endings`]), but need no lane: their numbers make their order.
 //! - **Promises**: objects of this broker reach a shard in the order of their sequences; a request that was lost, or
 //!   answered by nobody, is asked again under the same object and finds its first verdict; *unknown* is never reported
 //!   as failed.
@@ -14,6 +15,7 @@
 //! ```
 
 mod lane;
+mod markers;
 mod openings;
 mod run;
 mod sequencer;
@@ -21,12 +23,15 @@ mod slots;
 mod wire;
 
 pub use lane::{Error, Lanes, Reply, Submission};
+#[cfg(test)]
+pub(crate) use markers::decode as decode_ending;
+pub use markers::{Ending, Endings};
 pub use openings::PREDECESSORS_MAX;
 pub use sequencer::{Sequencer, Sequencers};
 #[cfg(test)]
 pub(crate) use slots::decode as decode_slots;
 pub use slots::{SlotError, Slots, answer_slots};
 pub(crate) use wire::decode_outcome;
-pub use wire::{IN_FLIGHT_MAX, split_shard};
 #[cfg(test)]
-pub(crate) use wire::{encode_outcome, with_shard};
+pub(crate) use wire::encode_outcome;
+pub use wire::{IN_FLIGHT_MAX, split_shard, with_shard};

@@ -78,7 +78,7 @@ mod tests {
 
     fn claimed(base: i32) -> Batch {
         let producer = Producer { id: 7, epoch: 0 };
-        Batch { sequence: Some(Sequence { producer, base }), ..batch(10, 1, 0) }
+        Batch { sequence: Some(Sequence { producer, base, transaction: None }), ..batch(10, 1, 0) }
     }
 
     #[test]

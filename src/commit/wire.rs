@@ -63,6 +63,12 @@ pub fn encode_outcome(outcome: &Outcome) -> Bytes {
             varint::put(&mut out, *last);
         }
         Outcome::Fenced => out.put_u8(2),
+        Outcome::Marked(results) => {
+            out.put_u8(3);
+            varint::put(&mut out, results.len() as u64);
+            results.iter().for_each(|result| out.put_u8(result.err().map_or(0, |refusal| REFUSED + code(refusal))));
+        }
+        Outcome::Refused(refusal) => out.put_slice(&[4, code(*refusal)]),
     }
     out.freeze()
 }
@@ -73,6 +79,14 @@ pub fn decode_outcome(bytes: &[u8]) -> Result<Outcome, Malformed> {
         0 => Outcome::Taken((0..r.count(1)?).map(|_| decode_verdict(&mut r)).collect::<Result<_, _>>()?),
         1 => Outcome::OutOfTurn { last: r.u64()? },
         2 => Outcome::Fenced,
+        3 => {
+            let result = |r: &mut Reader| match r.byte()? {
+                0 => Ok(Ok(())),
+                refused => Ok(Err(refusal(refused.wrapping_sub(REFUSED))?)),
+            };
+            Outcome::Marked((0..r.count(1)?).map(|_| result(&mut r)).collect::<Result<_, _>>()?)
+        }
+        4 => Outcome::Refused(refusal(r.byte()?)?),
         _ => return Err(Malformed),
     };
     r.finish()?;
@@ -97,6 +111,8 @@ fn code(refusal: Refusal) -> u8 {
         Refusal::DuplicateSequence => 3,
         Refusal::SequenceGap => 4,
         Refusal::Forgotten => 5,
+        Refusal::WrongTransaction => 6,
+        Refusal::StaleCoordinator => 7,
     }
 }
 
@@ -108,6 +124,8 @@ fn refusal(code: u8) -> Result<Refusal, Malformed> {
         Refusal::DuplicateSequence,
         Refusal::SequenceGap,
         Refusal::Forgotten,
+        Refusal::WrongTransaction,
+        Refusal::StaleCoordinator,
     ];
     all.get(usize::from(code)).copied().ok_or(Malformed)
 }
@@ -122,7 +140,7 @@ mod tests {
 
     #[test]
     fn outcomes_read_back_as_written() {
-        let refusals = (0..6).map(|c| Verdict::Refused(refusal(c).unwrap()));
+        let refusals = (0..8).map(|c| Verdict::Refused(refusal(c).unwrap()));
         let verdicts = [
             appended(1 << 40, None),
             appended(3, Some(1_700_000_000_000)),
@@ -130,7 +148,9 @@ mod tests {
             Verdict::Held,
         ];
         let taken = Outcome::Taken(verdicts.into_iter().chain(refusals).collect());
-        for outcome in [taken, Outcome::OutOfTurn { last: 9 }, Outcome::Fenced] {
+        let marked = Outcome::Marked(vec![Ok(()), Err(Refusal::StaleCoordinator), Err(Refusal::UnknownPartition)]);
+        let refused = Outcome::Refused(Refusal::WrongTransaction);
+        for outcome in [taken, Outcome::OutOfTurn { last: 9 }, Outcome::Fenced, marked, refused] {
             assert_eq!(decode_outcome(&encode_outcome(&outcome)), Ok(outcome));
         }
         assert!(decode_outcome(&[0, 200, 1]).is_err());

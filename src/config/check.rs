@@ -55,6 +55,9 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         group_max_size: settings.group_max_size.unwrap_or(10_000),
         offsets_retention: span(settings.offsets_retention, Duration::from_secs(7 * 24 * 3600)),
         offsets_topic_partitions: settings.offsets_topic_partitions.unwrap_or(50),
+        transaction_max_timeout: span(settings.transaction_max_timeout, Duration::from_secs(900)),
+        transactional_id_expiration: span(settings.transactional_id_expiration, Duration::from_secs(7 * 24 * 3600)),
+        transaction_topic_partitions: settings.transaction_topic_partitions.unwrap_or(50),
         message_max_bytes: size(settings.message_max_bytes, MIB + 12),
         request_bytes_max: size(settings.request_bytes_max, 100 * MIB),
         connections_max: settings.connections_max.unwrap_or(20_000),
@@ -69,6 +72,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     };
     check_numbers(&config)?;
     check_groups(&config)?;
+    check_transactions(&config)?;
     check_sizes(&config)?;
     check_addresses(&config)?;
     check_zones(&config)?;
@@ -180,6 +184,22 @@ fn check_groups(config: &Config) -> Result<(), Error> {
     )?;
     require(config.group_max_size >= 1, "group_max_size", "must be at least 1")?;
     require((1..=1000).contains(&config.offsets_topic_partitions), "offsets_topic_partitions", "must be from 1 to 1000")
+}
+
+fn check_transactions(config: &Config) -> Result<(), Error> {
+    let timeouts = Duration::from_millis(1)..=Duration::from_millis(i32::MAX as u64);
+    require(
+        timeouts.contains(&config.transaction_max_timeout),
+        "transaction_max_timeout",
+        "must be from 1ms to 24days",
+    )?;
+    require(
+        config.transactional_id_expiration >= Duration::from_millis(1),
+        "transactional_id_expiration",
+        "must be at least 1ms",
+    )?;
+    let partitions = (1..=1000).contains(&config.transaction_topic_partitions);
+    require(partitions, "transaction_topic_partitions", "must be from 1 to 1000")
 }
 
 fn check_sizes(config: &Config) -> Result<(), Error> {

@@ -87,6 +87,12 @@ settings! {
     offsets_retention: Span,
     /// Partitions of __consumer_offsets, over which groups are spread; counts when it is created [default: 50]
     offsets_topic_partitions: i32,
+    /// Longest timeout that a transactional producer may ask for [default: 15min]
+    transaction_max_timeout: Span,
+    /// Transactional ids are kept so long after their last use [default: 7days]
+    transactional_id_expiration: Span,
+    /// Partitions of __transaction_state, over which transactional ids are spread; counts when it is created [default: 50]
+    transaction_topic_partitions: i32,
     /// Largest record batch [default: 1048588]
     message_max_bytes: Size,
     /// Largest Produce request [default: 100MiB]

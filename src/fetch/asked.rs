@@ -11,6 +11,8 @@ use crate::types::{LeaderEpoch, ShardId};
 pub(super) struct Asked {
     pub place: Result<Located, ErrorCode>,
     pub client_epoch: LeaderEpoch,
+    /// See [`Query::committed`].
+    pub committed: bool,
     /// `None` for what no partition knows.
     pub question: Option<Question>,
 }
@@ -24,7 +26,8 @@ pub(super) async fn ask(replicas: &Replicas, asked: &[Asked]) -> Vec<Result<Repl
             (Ok(Located { partition, shard }), Some(question)) => {
                 let (places, queries) = by_shard.entry(shard).or_default();
                 places.push(i);
-                queries.push(Query { partition, client_epoch: one.client_epoch, question });
+                let Asked { client_epoch, committed, .. } = *one;
+                queries.push(Query { partition, client_epoch, committed, question });
                 ErrorCode::NotLeaderOrFollower
             }
             (Ok(_), None) => ErrorCode::InvalidRequest,

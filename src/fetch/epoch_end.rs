@@ -24,6 +24,7 @@ impl Fetch {
             asked.extend(topic.partitions.iter().map(|want| Asked {
                 place: found.as_ref().map_err(|e| *e).and_then(|topic| locate::partition(topic, want.partition)),
                 client_epoch: want.current_leader_epoch,
+                committed: false,
                 question: Some(Question::EpochEnd(want.leader_epoch)),
             }));
         }
@@ -33,7 +34,7 @@ impl Fetch {
             let partitions = topic.partitions.iter().zip(&mut replies).map(|(want, reply)| {
                 let (error, (epoch, end)) = match reply {
                     Ok(Reply::At { epoch, offset }) => (ErrorCode::None, (epoch, offset)),
-                    Ok(Reply::Found(_) | Reply::Pointers(_)) => (ErrorCode::NotLeaderOrFollower, UNDEFINED),
+                    Ok(_) => (ErrorCode::NotLeaderOrFollower, UNDEFINED),
                     Err(error) => (error, UNDEFINED),
                 };
                 EpochEndOffset::default()

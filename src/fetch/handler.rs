@@ -14,8 +14,8 @@ use crate::fetch::locate::{self, Located};
 use crate::fetch::news::{Look, Place, query, wait_for_news};
 use crate::fetch::read::{Missing, read};
 use crate::fetch::request::{Want, Wanted, wanted};
-use crate::index::{Found, Replicas, Reply};
-use crate::protocol::fetch::{FetchPartition, FetchResponse, FetchTopic};
+use crate::index::{AbortedFrom, Found, Replicas, Reply};
+use crate::protocol::fetch::{AbortedTransaction, FetchPartition, FetchResponse, FetchTopic};
 use crate::protocol::{self, ErrorCode, fetch};
 use crate::types::{AnswerMemory, BrokerId};
 use crate::zone::{self, Zones};
@@ -136,8 +136,16 @@ impl Fetch {
         // Readers far behind have GETs of their own, so that a backfill never slows the tail.
         let cache = if found.more { &self.catch_up_cache } else { &self.cache };
         let mut records = read(cache, located, &found, want.offset, bytes_max, whole_first).await;
+        let mut found = found;
         if records.as_ref().is_err_and(|missing| *missing == Missing::Gone) {
-            records = self.read_again(located, want, &found, bytes_max, whole_first).await;
+            match self.found_again(wanted, want, located, &found, bytes_max).await {
+                // What was aborted is told as of the same moment as the records.
+                Ok(now) => {
+                    found = now;
+                    records = read(&self.cache, located, &found, want.offset, bytes_max, whole_first).await;
+                }
+                Err(missing) => records = Err(missing),
+            }
         }
         match records {
             Ok(records) => FetchPartition { records, ..answered(wanted, want, &found) },
@@ -146,21 +154,21 @@ impl Fetch {
     }
 
     /// The object is gone: another replica may know where the bytes are now. An unchanged pointer is a storage error.
-    async fn read_again(
+    async fn found_again(
         &self,
-        located: &Located,
+        wanted: &Wanted,
         want: &Want,
+        located: &Located,
         before: &Found,
         bytes_max: usize,
-        whole_first: bool,
-    ) -> Result<Segments, Missing> {
-        let again = [query(located.partition, want, bytes_max)];
+    ) -> Result<Found, Missing> {
+        let again = [query(wanted, want, located.partition, bytes_max)];
         let now = match self.replicas.ask(located.shard, &again).await.pop() {
             Some(Ok(Reply::Found(now))) => now,
             Some(_) | None => return Err(Missing::Later),
         };
         if now.pointers != before.pointers {
-            return read(&self.cache, located, &now, want.offset, bytes_max, whole_first).await;
+            return Ok(now);
         }
         tracing::error!(partition = ?located.partition, offset = want.offset, "an object that is pointed to is gone");
         Err(Missing::Gone)
@@ -198,9 +206,13 @@ fn answered(wanted: &Wanted, want: &Want, found: &Found) -> FetchPartition {
         high_watermark: found.high_watermark,
         last_stable_offset: found.last_stable_offset,
         log_start_offset: found.log_start_offset,
-        aborted: wanted.read_committed.then(Vec::new),
+        aborted: wanted.read_committed.then(|| found.aborted.iter().map(aborted).collect()),
         ..FetchPartition::failed(want.index, ErrorCode::None)
     }
+}
+
+fn aborted(from: &AbortedFrom) -> AbortedTransaction {
+    AbortedTransaction { producer_id: from.producer_id, first_offset: from.first }
 }
 
 fn by_topic(wanted: Wanted, partitions: Vec<FetchPartition>) -> Vec<FetchTopic> {

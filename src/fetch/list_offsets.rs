@@ -21,6 +21,9 @@ const MAX_TIMESTAMP: Timestamp = -3;
 const EARLIEST_LOCAL: Timestamp = -4;
 const LATEST_TIERED: Timestamp = -5;
 
+/// Kafka's isolation level of a reader that sees only what is committed.
+const READ_COMMITTED: i8 = 1;
+
 /// OFFSET_NOT_AVAILABLE is known to clients from here on (KIP-207).
 const OFFSET_NOT_AVAILABLE_SINCE: i16 = 5;
 
@@ -47,6 +50,7 @@ impl Fetch {
             asked.extend(topic.partitions.iter().map(|want| Asked {
                 place: found.as_ref().map_err(|e| *e).and_then(|topic| locate::partition(topic, want.partition_index)),
                 client_epoch: want.current_leader_epoch,
+                committed: request.isolation_level == READ_COMMITTED,
                 question: question(want.timestamp),
             }));
         }
@@ -99,7 +103,7 @@ impl Fetch {
             Reply::At { epoch, offset } => Ok(Answer { offset, timestamp: -1, epoch }),
             Reply::Pointers(pointers) if timestamp == MAX_TIMESTAMP => self.find_max(&pointers).await,
             Reply::Pointers(pointers) => self.find_time(&pointers, timestamp).await,
-            Reply::Found(_) => Err(ErrorCode::NotLeaderOrFollower),
+            Reply::Found(_) | Reply::Producers(_) => Err(ErrorCode::NotLeaderOrFollower),
         }
     }
 

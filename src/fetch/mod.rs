@@ -1,10 +1,12 @@
 //! Fetch (API 1) and what else Kafka asks of a partition's leader: every broker answers, from the applied state of a
 //! replica here or elsewhere, with bytes from its own cache.
 //!
-//! - **In**: Fetch 4–18, ListOffsets 1–10, OffsetForLeaderEpoch 2–4.
+//! - **In**: Fetch 4–18, ListOffsets 1–10, OffsetForLeaderEpoch 2–4, DescribeProducers 0.
 //! - **Out**: record batches as Kafka clients expect them: base offset, leader epoch and append time patched into
 //!   headers, bodies shared with the cache.
 //! - **Promises**: only applied spans are shown; an offset that is not applied *yet* is waited for, never out of range;
+//!   a reader of committed records gets those before the last stable offset, and which of them were aborted, from one
+//!   applied state;
 //!   ListOffsets(latest) is linearizable at every broker; the batch that contains the asked offset comes whole.
 //! - **Never does**: decode records, except to find a timestamp; keep fetch sessions (each answer says "none", which
 //!   clients take as: ask in full).
@@ -17,6 +19,7 @@
 
 mod asked;
 mod assemble;
+mod describe_producers;
 mod epoch_end;
 mod handler;
 mod list_offsets;

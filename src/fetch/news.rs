@@ -73,13 +73,14 @@ fn by_shard(wanted: &Wanted, places: &[Place]) -> Vec<Group> {
             groups.len() - 1
         });
         groups[group].places.push(i);
-        groups[group].queries.push(query(partition, want, want.bytes_max));
+        groups[group].queries.push(query(wanted, want, partition, want.bytes_max));
     }
     groups
 }
 
-pub(super) fn query(partition: Partition, want: &Want, bytes_max: usize) -> Query {
-    Query { partition, client_epoch: want.client_epoch, question: Question::Look { offset: want.offset, bytes_max } }
+pub(super) fn query(wanted: &Wanted, want: &Want, partition: Partition, bytes_max: usize) -> Query {
+    let question = Question::Look { offset: want.offset, bytes_max };
+    Query { partition, client_epoch: want.client_epoch, committed: wanted.read_committed, question }
 }
 
 fn enough(groups: &[Group], bytes_min: usize) -> bool {
@@ -94,7 +95,7 @@ fn looks(groups: Vec<Group>, places: &[Place]) -> Vec<Look> {
         for (i, reply) in group.places.into_iter().zip(group.replies) {
             looks[i] = match reply {
                 Ok(Reply::Found(found)) => Ok(found),
-                Ok(Reply::At { .. } | Reply::Pointers(_)) => Err(ErrorCode::NotLeaderOrFollower),
+                Ok(_) => Err(ErrorCode::NotLeaderOrFollower),
                 Err(e) => Err(code_of(e)),
             };
         }

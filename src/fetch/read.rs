@@ -2,7 +2,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use tracing::{error, warn};
 
-use crate::batch::Segments;
+use crate::batch::{Segments, build};
 use crate::cache::{self, Cache};
 use crate::fetch::assemble::assemble;
 use crate::fetch::locate::Located;
@@ -31,7 +31,11 @@ impl From<Missing> for ErrorCode {
     }
 }
 
+/// The pointer's batches: from the cache, or made here if it is a transaction's end.
 pub(super) async fn load(cache: &Cache, pointer: &BatchPointer) -> Result<Bytes, Missing> {
+    if let Some(end) = pointer.control {
+        return Ok(build::transaction_end(end.producer(), end.commit, end.coordinator_epoch, pointer.max_timestamp));
+    }
     cache.get_range(pointer.object, pointer.range()).await.map_err(|e| match e {
         cache::Error::Unavailable(_) => {
             warn!(object = ?pointer.object, error = %e, "bytes are not available now");

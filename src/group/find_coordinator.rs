@@ -47,16 +47,16 @@ pub async fn find_coordinator(
 }
 
 impl Groups {
-    /// Everybody is told the true coordinator, whatever zone they are in: groups are few bytes.
+    /// Everybody is told the true coordinator, whatever zone they are in: groups and transactions are few bytes.
     async fn find(&self, listener: Option<&str>, key_type: i8, key: &str) -> Result<(i32, StrBytes, i32), ErrorCode> {
-        match key_type {
-            GROUP => {}
-            // For good, as InitProducerId says: a client must not look for what is not here.
-            TRANSACTION => return Err(ErrorCode::TransactionalIdAuthorizationFailed),
+        let deadline = Instant::now() + CREATION_WAIT;
+        let topic = match key_type {
+            GROUP => self.admin.consumer_offsets(deadline).await,
+            TRANSACTION => self.admin.transaction_state(deadline).await,
             _ => return Err(ErrorCode::InvalidRequest),
-        }
-        let topic = self.admin.consumer_offsets(Instant::now() + CREATION_WAIT).await.map_err(|e| {
-            tracing::warn!(error = %e, "there is no place for groups yet");
+        };
+        let topic = topic.map_err(|e| {
+            tracing::warn!(error = %e, key_type, "there is no place for what is coordinated yet");
             ErrorCode::CoordinatorNotAvailable
         })?;
         let (shard, _) = place::place_in(&topic, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;

@@ -33,7 +33,10 @@ mod offset_fetch;
 mod place;
 mod reign;
 mod sync_group;
+mod txn_offset_commit;
 
+#[cfg(test)]
+mod pending_test;
 #[cfg(test)]
 mod served_test;
 
@@ -51,7 +54,10 @@ pub use list_groups::list_groups;
 pub use offset_commit::offset_commit;
 pub use offset_delete::offset_delete;
 pub use offset_fetch::offset_fetch;
+pub(crate) use place::{place_in, refusal};
+pub(crate) use reign::outcome;
 pub use sync_group::sync_group;
+pub use txn_offset_commit::txn_offset_commit;
 
 use crate::admin::Admin;
 pub use crate::admin::Context;
@@ -59,6 +65,7 @@ use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::group::classic::{Ask, Reply};
 use crate::index::Shards;
+use crate::produce::Verify;
 use crate::protocol::ErrorCode;
 
 /// What a client may commit along with an offset (Kafka: `offset.metadata.max.bytes`).
@@ -97,6 +104,8 @@ pub struct Groups {
     shards: Arc<Shards>,
     admin: Arc<Admin>,
     coordinators: Arc<Coordinators>,
+    /// The coordinators of transactions: asked for offsets that are committed within one.
+    verify: Arc<dyn Verify>,
     settings: Settings,
 }
 
@@ -106,9 +115,10 @@ impl Groups {
         shards: Arc<Shards>,
         admin: Arc<Admin>,
         coordinators: Arc<Coordinators>,
+        verify: Arc<dyn Verify>,
         settings: Settings,
     ) -> Self {
-        Groups { cluster, shards, admin, coordinators, settings }
+        Groups { cluster, shards, admin, coordinators, verify, settings }
     }
 
     /// Asks the group's coordinator, if it is this broker.

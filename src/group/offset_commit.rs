@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
 use kafka_protocol::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
 use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
@@ -11,7 +10,7 @@ use crate::group::classic::{Ask, Caller, Commit};
 use crate::group::{Groups, METADATA_BYTES_MAX, error_of};
 use crate::protocol::{self, ErrorCode, decode, encode};
 use crate::shard::group::Committed;
-use crate::types::Partition;
+use crate::types::{LeaderEpoch, Offset, Partition};
 
 /// Clients of this version know that a group may not exist.
 const GROUP_ID_NOT_FOUND_SINCE: i16 = 9;
@@ -27,7 +26,13 @@ pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result
     for topic in &request.topics {
         let found = view.topic_named(&topic.name);
         for partition in &topic.partitions {
-            let one = check(found, partition);
+            let asked = Asked {
+                index: partition.partition_index,
+                offset: partition.committed_offset,
+                leader_epoch: partition.committed_leader_epoch,
+                metadata: partition.committed_metadata.as_deref(),
+            };
+            let one = check(found, &asked);
             checked.push(one.as_ref().map(drop).map_err(|error| *error));
             offsets.extend(one);
         }
@@ -47,6 +52,7 @@ pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result
                 retention_ms: u64::try_from(request.retention_time_ms).ok(),
                 offsets,
                 knows_group_id_not_found: version >= GROUP_ID_NOT_FOUND_SINCE,
+                transaction: None,
             };
             error_of(groups.ask(&request.group_id, Ask::Commit(commit)).await)
         }
@@ -69,22 +75,22 @@ pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result
     encode(version, &OffsetCommitResponse::default().with_topics(topics.collect()))
 }
 
-fn check(
-    topic: Option<&Arc<Topic>>,
-    asked: &OffsetCommitRequestPartition,
-) -> Result<(Partition, Committed), ErrorCode> {
-    let topic = topic.filter(|topic| (0..topic.live).contains(&asked.partition_index));
+/// An offset to commit, as either API names it.
+pub(super) struct Asked<'a> {
+    pub index: i32,
+    pub offset: Offset,
+    pub leader_epoch: LeaderEpoch,
+    pub metadata: Option<&'a str>,
+}
+
+pub(super) fn check(topic: Option<&Arc<Topic>>, asked: &Asked) -> Result<(Partition, Committed), ErrorCode> {
+    let topic = topic.filter(|topic| (0..topic.live).contains(&asked.index));
     let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    let metadata = asked.committed_metadata.as_deref().unwrap_or_default().to_owned();
+    let metadata = asked.metadata.unwrap_or_default().to_owned();
     // Java counts UTF-16 units.
     if metadata.len() > METADATA_BYTES_MAX && metadata.encode_utf16().count() > METADATA_BYTES_MAX {
         return Err(ErrorCode::OffsetMetadataTooLarge);
     }
-    let committed = Committed {
-        offset: asked.committed_offset,
-        leader_epoch: asked.committed_leader_epoch,
-        metadata,
-        ..Committed::default()
-    };
-    Ok((Partition { topic: topic.id, index: asked.partition_index }, committed))
+    let Asked { index, offset, leader_epoch, .. } = *asked;
+    Ok((Partition { topic: topic.id, index }, Committed { offset, leader_epoch, metadata, ..Committed::default() }))
 }

@@ -24,14 +24,14 @@ pub(super) fn partition_for(group: &str, partitions: i32) -> i32 {
     hash % partitions.max(1)
 }
 
-pub(super) fn place_in(topic: &Topic, group: &str) -> Option<(ShardId, Partition)> {
+pub(crate) fn place_in(topic: &Topic, group: &str) -> Option<(ShardId, Partition)> {
     let index = partition_for(group, topic.placement.len() as i32);
     let shard = topic.placement.get(usize::try_from(index).ok()?)?;
     Some((*shard, Partition { topic: topic.id, index }))
 }
 
 /// What a broker that does not coordinate says: a leader that is not ready yet will be.
-pub(super) fn refusal(leadership: Leadership, me: NodeId) -> ErrorCode {
+pub(crate) fn refusal(leadership: Leadership, me: NodeId) -> ErrorCode {
     match leadership.leader == Some(me) {
         true => ErrorCode::CoordinatorLoadInProgress,
         false => ErrorCode::NotCoordinator,

@@ -17,7 +17,7 @@ use crate::index::OpenShard;
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
 use crate::shard::group::{Change, Group, GroupEntry};
-use crate::shard::{Entry, Slot};
+use crate::shard::{Entry, Outcome, Refusal, Slot};
 use crate::types::TopicId;
 
 /// Proposals of one coordinator on their way; below what a sequencer queues.
@@ -180,13 +180,18 @@ impl Reign {
 }
 
 /// What members can be told of a proposal's end (Kafka: `appendGroupMetadataErrorToResponseError`).
-fn outcome(answer: Answer) -> Result<(), ErrorCode> {
+pub(crate) fn outcome(answer: Answer) -> Result<(), ErrorCode> {
     match answer {
         Answer::Done(body) if body.is_empty() => Ok(()),
-        Answer::Done(body) => {
-            tracing::debug!(outcome = ?decode_outcome(&body), "decided in another term");
-            Err(ErrorCode::NotCoordinator)
-        }
+        Answer::Done(body) => Err(match decode_outcome(&body) {
+            // Of a commit within a transaction.
+            Ok(Outcome::Refused(Refusal::StaleProducerEpoch)) => ErrorCode::InvalidProducerEpoch,
+            Ok(Outcome::Refused(_)) => ErrorCode::InvalidTxnState,
+            outcome => {
+                tracing::debug!(?outcome, "decided in another term");
+                ErrorCode::NotCoordinator
+            }
+        }),
         Answer::NotLeader { .. } => Err(ErrorCode::NotCoordinator),
         Answer::Unknown => Err(ErrorCode::CoordinatorNotAvailable),
         Answer::Refused(why) => {

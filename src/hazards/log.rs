@@ -66,7 +66,7 @@ pub fn object(broker: BrokerId, epoch: BrokerEpoch, sequence: u64) -> ObjectId {
 /// A batch of one record whose producer counts from 0: in a partition of its own its offset is its sequence.
 pub fn claimed(producer: i64, base: i32) -> Batch {
     let producer = Producer { id: producer, epoch: 0 };
-    Batch { len: 100, span: 1, max_timestamp: 5, sequence: Some(Sequence { producer, base }) }
+    Batch { len: 100, span: 1, max_timestamp: 5, sequence: Some(Sequence { producer, base, transaction: None }) }
 }
 
 pub fn plain() -> Batch {
@@ -128,7 +128,7 @@ impl Lane {
                     self.settled = last;
                     return;
                 }
-                Some(Outcome::Fenced) => panic!("nobody fenced it"),
+                Some(other) => panic!("nobody fenced it: {other:?}"),
                 None => return,
             }
         }

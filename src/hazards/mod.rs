@@ -13,6 +13,8 @@
 //! | a broker restarts while its old epoch's uploads are in flight | `late_frames`, `uploads` | a leader's sequencer, one broker |
 //! | a replica cut from its peers but not from its clients | `cut_off` | three brokers |
 //! | a wiped disk under the old broker id | `directories` | three brokers |
+//! | a late batch of a transaction that is over | `transactions` | shard log |
+//! | a marker repeated, and delayed past the next transaction | `transactions` | shard log |
 //! | a new cluster on an old bucket | `directories` | one broker, object room |
 //!
 //! `log` drives a shard's state without brokers: the test decides which proposals get into the log, and in which order.
@@ -25,4 +27,5 @@ mod log;
 mod network;
 mod pipeline;
 mod producers;
+mod transactions;
 mod uploads;

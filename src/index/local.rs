@@ -57,7 +57,7 @@ fn read(shard: &OpenShard, queries: &[Query]) -> Replies {
         shard.replica().read(|state| {
             // A live topic whose partition is not here yet: this replica has not applied its creation.
             let partition = state.partition(&query.partition).ok_or(Error::Unavailable)?;
-            question::reply(partition, term, query.client_epoch, &query.question)
+            question::reply(partition, term, query)
         })
     };
     queries.iter().map(one).collect()

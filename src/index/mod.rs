@@ -16,6 +16,7 @@
 //! ```
 
 mod local;
+mod pointers;
 mod question;
 mod read_index;
 mod replica;
@@ -25,7 +26,7 @@ mod wire;
 #[cfg(test)]
 mod wire_test;
 
-pub use question::{Error, Found, Query, Question, Replies, Reply, bytes_of};
+pub use question::{AbortedFrom, Error, Found, ProducerSeen, Query, Question, Replies, Reply, bytes_of};
 pub use read_index::{answer_read_index, read_index};
 pub use replica::{Incoming, Replica};
 pub use replicas::{Replicas, answer_questions};

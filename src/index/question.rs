@@ -1,8 +1,8 @@
 //! What readers ask of a partition's applied state. Pure: the same state gives the same reply at every replica, whether
 //! the reader is on the replica's broker or on another.
 
-use crate::shard::{BatchPointer, PartitionState};
-use crate::types::{LeaderEpoch, Offset, Partition, Timestamp};
+use crate::shard::{Aborted, BatchPointer, PartitionState, ProducerState};
+use crate::types::{LeaderEpoch, Offset, Partition, Producer, Timestamp};
 
 /// Pointers given for one lookup by time; a batch whose header promised a timestamp and has none costs one.
 const BY_TIME_MAX: usize = 64;
@@ -13,6 +13,8 @@ pub struct Query {
     /// The leader epoch that the client knows (KIP-320), -1 for none. One that is newer than ours means that we are
     /// behind; an older one is served.
     pub client_epoch: LeaderEpoch,
+    /// Only what is decided is to be seen (Kafka: `read_committed`).
+    pub committed: bool,
     pub question: Question,
 }
 
@@ -20,7 +22,7 @@ pub struct Query {
 pub enum Question {
     /// What there is from an offset on.
     Look { offset: Offset, bytes_max: usize },
-    /// The high watermark and the current epoch.
+    /// The end for this reader, and the current epoch.
     Latest,
     /// The log's start and its first epoch, -1 while the log is empty.
     Earliest,
@@ -30,6 +32,8 @@ pub enum Question {
     MaxTime,
     /// Where this epoch, or the one before it, ends (KIP-101).
     EpochEnd(LeaderEpoch),
+    /// Who has written here (KIP-664).
+    Producers,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +41,33 @@ pub enum Reply {
     /// To [`Question::Look`].
     Found(Found),
     /// To [`Question::Latest`], [`Question::Earliest`] and [`Question::EpochEnd`]; both -1 when there is none.
-    At { epoch: LeaderEpoch, offset: Offset },
+    At {
+        epoch: LeaderEpoch,
+        offset: Offset,
+    },
     /// To the questions about times.
     Pointers(Vec<BatchPointer>),
+    Producers(Vec<ProducerSeen>),
+}
+
+/// What a partition knows of an idempotent producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducerSeen {
+    pub producer: Producer,
+    /// -1 before the first of its epoch.
+    pub last_sequence: i32,
+    pub last_time: Timestamp,
+    /// Of the last marker, -1 before the first.
+    pub coordinator_epoch: i32,
+    /// Where the open transaction begins.
+    pub open_since: Option<Offset>,
+}
+
+/// A producer whose records from there on are to be passed over, up to its next marker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbortedFrom {
+    pub producer_id: i64,
+    pub first: Offset,
 }
 
 /// What a partition has for a reader now.
@@ -50,6 +78,8 @@ pub struct Found {
     pub log_start_offset: Offset,
     /// In order of offsets; empty when there is nothing yet.
     pub pointers: Vec<BatchPointer>,
+    /// For a reader of what is committed: what of the pointers' records was aborted, sorted by first offset.
+    pub aborted: Vec<AbortedFrom>,
     /// About as many bytes as the pointers hold for this reader.
     pub bytes: usize,
     /// There is more behind the pointers: this reader catches up.
@@ -74,39 +104,54 @@ pub enum Error {
 /// One for each query, in their order.
 pub type Replies = Vec<Result<Reply, Error>>;
 
-pub(super) fn reply(
-    partition: &PartitionState,
-    term: u64,
-    client_epoch: LeaderEpoch,
-    question: &Question,
-) -> Result<Reply, Error> {
+pub(super) fn reply(partition: &PartitionState, term: u64, query: &Query) -> Result<Reply, Error> {
     let current = partition.leader_epoch(term);
-    if client_epoch > current {
+    if query.client_epoch > current {
         return Err(Error::NewerEpoch);
     }
-    Ok(match *question {
-        Question::Look { offset, bytes_max } => Reply::Found(look(partition, offset, bytes_max)?),
-        Question::Latest => Reply::At { epoch: current, offset: partition.high_watermark },
+    let end = if query.committed { partition.undecided_from() } else { partition.high_watermark };
+    Ok(match query.question {
+        Question::Look { offset, bytes_max } => Reply::Found(look(partition, offset, bytes_max, query.committed)?),
+        Question::Latest => Reply::At { epoch: current, offset: end.max(partition.log_start_offset) },
         Question::Earliest => {
             let epoch = partition.epochs.first().map_or(-1, |(epoch, _)| *epoch);
             Reply::At { epoch, offset: partition.log_start_offset }
         }
         Question::FromTime(target) => {
             let start = partition.log_start_offset;
-            let later = partition.pointers.from_timestamp(target).filter(|pointer| pointer.last >= start);
+            // A pointer begins at the end for this reader, so none lies across it.
+            let seen = |pointer: &&BatchPointer| pointer.last >= start && pointer.base < end;
+            let later = partition.pointers.from_timestamp(target).filter(seen);
             Reply::Pointers(later.take(BY_TIME_MAX).copied().collect())
         }
-        Question::MaxTime => Reply::Pointers(partition.pointers.max_timestamp().copied().into_iter().collect()),
+        Question::MaxTime => {
+            let newest = partition.pointers.max_timestamp().filter(|pointer| pointer.base < end);
+            Reply::Pointers(newest.copied().into_iter().collect())
+        }
         // As Kafka's "no such epoch", a reader would take it for a log that was cut.
         Question::EpochEnd(epoch) if epoch > current => return Err(Error::NewerEpoch),
         Question::EpochEnd(epoch) => {
             let (epoch, offset) = partition.epoch_end(epoch, current).unwrap_or((-1, -1));
             Reply::At { epoch, offset }
         }
+        Question::Producers => {
+            let known = partition.producers().filter(|(_, state)| state.is_known());
+            Reply::Producers(known.map(|(id, state)| seen(*id, state)).collect())
+        }
     })
 }
 
-fn look(partition: &PartitionState, offset: Offset, bytes_max: usize) -> Result<Found, Error> {
+fn seen(id: i64, state: &ProducerState) -> ProducerSeen {
+    ProducerSeen {
+        producer: Producer { id, epoch: state.epoch },
+        last_sequence: state.last_sequence().unwrap_or(-1),
+        last_time: state.last_time,
+        coordinator_epoch: state.endings.coordinator_epoch.unwrap_or(-1),
+        open_since: state.open.map(|open| open.first),
+    }
+}
+
+fn look(partition: &PartitionState, offset: Offset, bytes_max: usize, committed: bool) -> Result<Found, Error> {
     if offset < partition.log_start_offset {
         return Err(Error::OutOfRange);
     }
@@ -117,13 +162,19 @@ fn look(partition: &PartitionState, offset: Offset, bytes_max: usize) -> Result<
         ahead: offset > partition.high_watermark,
         ..Found::default()
     };
-    for pointer in partition.pointers.from_offset(offset) {
+    let end = if committed { partition.undecided_from() } else { partition.high_watermark };
+    for pointer in partition.pointers.from_offset(offset).take_while(|pointer| pointer.base < end) {
         if found.bytes >= bytes_max && !found.pointers.is_empty() {
             found.more = true;
             break;
         }
         found.bytes += share(pointer, offset);
         found.pointers.push(*pointer);
+    }
+    if let Some(last) = found.pointers.last().filter(|_| committed) {
+        let aborted = partition.transactions.aborted_between(offset, last.last + 1);
+        let from = |aborted: Aborted| AbortedFrom { producer_id: aborted.producer_id, first: aborted.first };
+        found.aborted = aborted.into_iter().map(from).collect();
     }
     Ok(found)
 }
@@ -139,7 +190,7 @@ pub(super) fn share(pointer: &BatchPointer, offset: Offset) -> usize {
 pub fn bytes_of(replies: &Replies) -> usize {
     let found = replies.iter().flatten().map(|reply| match reply {
         Reply::Found(found) => found.bytes,
-        Reply::At { .. } | Reply::Pointers(_) => 0,
+        Reply::At { .. } | Reply::Pointers(_) | Reply::Producers(_) => 0,
     });
     found.fold(0, usize::saturating_add)
 }
@@ -163,7 +214,9 @@ mod tests {
         let create = Create { topic, partitions, epoch_base, producer_id_next, append_time, fences };
         state.apply(3, &Entry::Create(create).encode()).unwrap();
         let partition = state.slot(0).unwrap();
-        let end = |asked| reply(partition, 3, -1, &Question::EpochEnd(asked));
+        let at = partition.id;
+        let query = |question| Query { partition: at, client_epoch: -1, committed: false, question };
+        let end = |asked| reply(partition, 3, &query(Question::EpochEnd(asked)));
         assert_eq!(end(3), Ok(Reply::At { epoch: 3, offset: 0 }));
         assert_eq!(end(4), Err(Error::NewerEpoch));
         assert_eq!(end(-1), Ok(Reply::At { epoch: -1, offset: -1 }));

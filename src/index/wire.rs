@@ -3,10 +3,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::index::question::{self, Error, Found, Query, Question, Replies, Reply};
-use crate::shard::BatchPointer;
+use crate::index::pointers::{put_pointers, take_pointers};
+use crate::index::question::{self, AbortedFrom, Error, Found, ProducerSeen, Query, Question, Replies, Reply};
 use crate::types::varint::{self, Malformed, Reader};
-use crate::types::{ObjectId, Offset, Partition, ShardId, Timestamp, TopicId};
+use crate::types::{Offset, Partition, Producer, ShardId, TopicId};
 
 /// More queries are never taken in one frame.
 const QUERIES_MAX: usize = 1 << 20;
@@ -39,7 +39,7 @@ pub(super) fn encode_queries(shard: ShardId, how: How, queries: &[Query]) -> Byt
     for query in queries {
         let again = query.partition.topic == topic;
         topic = query.partition.topic;
-        out.put_u8(kind_of(&query.question) << 1 | u8::from(again));
+        out.put_u8(kind_of(&query.question) << 2 | u8::from(query.committed) << 1 | u8::from(again));
         if !again {
             out.put_slice(topic.as_bytes());
         }
@@ -52,7 +52,7 @@ pub(super) fn encode_queries(shard: ShardId, how: How, queries: &[Query]) -> Byt
             }
             Question::FromTime(time) => varint::put_signed(&mut out, time),
             Question::EpochEnd(epoch) => varint::put_signed(&mut out, epoch.into()),
-            Question::Latest | Question::Earliest | Question::MaxTime => {}
+            Question::Latest | Question::Earliest | Question::MaxTime | Question::Producers => {}
         }
     }
     out.freeze()
@@ -78,16 +78,18 @@ pub(super) fn decode_queries(bytes: &[u8]) -> Result<(How, Vec<Query>), Malforme
             topic = TopicId::from_bytes(r.array()?);
         }
         let (index, client_epoch) = (small(&mut r)?, small(&mut r)?);
-        let question = match tag >> 1 {
+        let question = match tag >> 2 {
             0 => Question::Look { offset: r.signed()?, bytes_max: r.int()? },
             1 => Question::Latest,
             2 => Question::Earliest,
             3 => Question::FromTime(r.signed()?),
             4 => Question::MaxTime,
             5 => Question::EpochEnd(small(&mut r)?),
+            6 => Question::Producers,
             _ => return Err(Malformed),
         };
-        queries.push(Query { partition: Partition { topic, index }, client_epoch, question });
+        let committed = tag & 2 != 0;
+        queries.push(Query { partition: Partition { topic, index }, client_epoch, committed, question });
     }
     r.finish()?;
     Ok((how, queries))
@@ -101,6 +103,7 @@ fn kind_of(question: &Question) -> u8 {
         Question::FromTime(_) => 3,
         Question::MaxTime => 4,
         Question::EpochEnd(_) => 5,
+        Question::Producers => 6,
     }
 }
 
@@ -114,6 +117,11 @@ const POINTERS: u8 = 2;
 const UNAVAILABLE: u8 = 3;
 const NEWER_EPOCH: u8 = 4;
 const OUT_OF_RANGE: u8 = 5;
+const PRODUCERS: u8 = 6;
+
+const MORE: u8 = 1;
+const AHEAD: u8 = 2;
+const ABORTED: u8 = 4;
 
 /// `applied` is an index that what is told is not newer than.
 pub(super) fn encode_replies(applied: u64, replies: &Replies) -> Bytes {
@@ -129,8 +137,12 @@ pub(super) fn encode_replies(applied: u64, replies: &Replies) -> Bytes {
                 }
                 let taken = found.pointers.len().min(left);
                 let more = found.more || taken < found.pointers.len();
-                out.put_u8(u8::from(more) | u8::from(found.ahead) << 1);
+                let flags = [(MORE, more), (AHEAD, found.ahead), (ABORTED, !found.aborted.is_empty())];
+                out.put_u8(flags.into_iter().filter(|(_, set)| *set).fold(0, |all, (flag, _)| all | flag));
                 put_pointers(&mut out, &found.pointers[..taken]);
+                if !found.aborted.is_empty() {
+                    put_aborted(&mut out, &found.aborted);
+                }
                 left -= taken;
             }
             Ok(Reply::At { epoch, offset }) => {
@@ -141,6 +153,10 @@ pub(super) fn encode_replies(applied: u64, replies: &Replies) -> Bytes {
             Ok(Reply::Pointers(pointers)) => {
                 out.put_u8(POINTERS);
                 put_pointers(&mut out, pointers);
+            }
+            Ok(Reply::Producers(producers)) => {
+                out.put_u8(PRODUCERS);
+                put_producers(&mut out, producers);
             }
             Err(Error::Unavailable) => out.put_u8(UNAVAILABLE),
             Err(Error::NewerEpoch) => out.put_u8(NEWER_EPOCH),
@@ -166,14 +182,16 @@ fn decode_reply(query: &Query, r: &mut Reader) -> Result<Result<Reply, Error>, M
             let flags = r.byte()?;
             let pointers = take_pointers(r)?;
             let bytes = pointers.iter().fold(0, |sum: usize, p| sum.saturating_add(question::share(p, offset)));
-            let (more, ahead) = (flags & 1 != 0, flags & 2 != 0);
+            let (more, ahead) = (flags & MORE != 0, flags & AHEAD != 0);
+            let aborted = if flags & ABORTED != 0 { take_aborted(r)? } else { Vec::new() };
             let offsets = Found { high_watermark, last_stable_offset, log_start_offset, ..Found::default() };
-            Ok(Reply::Found(Found { pointers, bytes, more, ahead, ..offsets }))
+            Ok(Reply::Found(Found { pointers, aborted, bytes, more, ahead, ..offsets }))
         }
         (AT, Question::Latest | Question::Earliest | Question::EpochEnd(_)) => {
             Ok(Reply::At { epoch: small(r)?, offset: r.signed()? })
         }
         (POINTERS, Question::FromTime(_) | Question::MaxTime) => Ok(Reply::Pointers(take_pointers(r)?)),
+        (PRODUCERS, Question::Producers) => Ok(Reply::Producers(take_producers(r)?)),
         (UNAVAILABLE, _) => Err(Error::Unavailable),
         (NEWER_EPOCH, _) => Err(Error::NewerEpoch),
         (OUT_OF_RANGE, _) => Err(Error::OutOfRange),
@@ -181,84 +199,49 @@ fn decode_reply(query: &Query, r: &mut Reader) -> Result<Result<Reply, Error>, M
     })
 }
 
-/// Each as its difference from the one before: what follows it in offsets and comes from the next object is all zeros
-/// and ones. Differences wrap, so that no pair of numbers is impossible.
-fn put_pointers(out: &mut BytesMut, pointers: &[BatchPointer]) {
-    varint::put(out, pointers.len() as u64);
-    let mut before = origin();
-    for p in pointers {
-        varint::put_signed(out, p.base.wrapping_sub(before.last));
-        varint::put_signed(out, p.last.wrapping_sub(p.base));
-        varint::put_signed(out, i64::from(p.leader_epoch) - i64::from(before.leader_epoch));
-        varint::put_signed(out, i64::from(p.object.broker) - i64::from(before.object.broker));
-        varint::put_signed(out, p.object.epoch.wrapping_sub(before.object.epoch) as i64);
-        varint::put_signed(out, p.object.sequence.wrapping_sub(before.object.sequence) as i64);
-        varint::put(out, p.object.packed().3.into());
-        varint::put(out, p.start);
-        varint::put(out, p.len);
-        varint::put_signed(out, p.max_timestamp.wrapping_sub(before.max_timestamp));
-        varint::put_signed(out, p.max_timestamp_so_far.wrapping_sub(p.max_timestamp));
-        match p.append_time {
-            None => out.put_u8(0),
-            Some(time) => {
-                out.put_u8(1);
-                varint::put_signed(out, time.wrapping_sub(p.max_timestamp));
-            }
-        }
-        before = *p;
+fn put_aborted(out: &mut BytesMut, aborted: &[AbortedFrom]) {
+    varint::put(out, aborted.len() as u64);
+    let mut before = 0;
+    for one in aborted {
+        varint::put_signed(out, one.producer_id);
+        varint::put_signed(out, one.first.wrapping_sub(before));
+        before = one.first;
     }
 }
 
-fn take_pointers(r: &mut Reader) -> Result<Vec<BatchPointer>, Malformed> {
-    let count = r.count(12)?;
-    let mut before = origin();
-    let mut pointers = Vec::with_capacity(count);
-    for _ in 0..count {
-        let base: Offset = before.last.wrapping_add(r.signed()?);
-        let last: Offset = base.wrapping_add(r.signed()?);
-        let near = |old: i32, difference: i64| {
-            i64::from(old).checked_add(difference).and_then(|new| i32::try_from(new).ok()).ok_or(Malformed)
-        };
-        let leader_epoch = near(before.leader_epoch, r.signed()?)?;
-        let broker = near(before.object.broker, r.signed()?)?;
-        let epoch = before.object.epoch.wrapping_add(r.signed()? as u64);
-        let sequence = before.object.sequence.wrapping_add(r.signed()? as u64);
-        let object = ObjectId::unpacked((broker, epoch, sequence, r.int()?));
-        let (start, len) = (r.u64()?, r.u64()?);
-        let max_timestamp: Timestamp = before.max_timestamp.wrapping_add(r.signed()?);
-        let max_timestamp_so_far: Timestamp = max_timestamp.wrapping_add(r.signed()?);
-        let append_time = match r.byte()? {
-            0 => None,
-            1 => Some(max_timestamp.wrapping_add(r.signed()?)),
-            _ => return Err(Malformed),
-        };
-        before = BatchPointer {
-            base,
-            last,
-            leader_epoch,
-            object,
-            start,
-            len,
-            max_timestamp,
-            max_timestamp_so_far,
-            append_time,
-        };
-        pointers.push(before);
-    }
-    Ok(pointers)
+fn take_aborted(r: &mut Reader) -> Result<Vec<AbortedFrom>, Malformed> {
+    let count = r.count(2)?;
+    let mut first: Offset = 0;
+    let mut one = || {
+        let producer_id = r.signed()?;
+        first = first.wrapping_add(r.signed()?);
+        Ok(AbortedFrom { producer_id, first })
+    };
+    (0..count).map(|_| one()).collect()
 }
 
-/// What the first pointer is told as a difference from.
-fn origin() -> BatchPointer {
-    BatchPointer {
-        base: 0,
-        last: 0,
-        leader_epoch: 0,
-        object: ObjectId::unpacked((0, 0, 0, 0)),
-        start: 0,
-        len: 0,
-        max_timestamp: 0,
-        max_timestamp_so_far: 0,
-        append_time: None,
+fn put_producers(out: &mut BytesMut, producers: &[ProducerSeen]) {
+    varint::put(out, producers.len() as u64);
+    for seen in producers {
+        varint::put_signed(out, seen.producer.id);
+        varint::put_signed(out, seen.producer.epoch.into());
+        varint::put_signed(out, seen.last_sequence.into());
+        varint::put_signed(out, seen.last_time);
+        varint::put_signed(out, seen.coordinator_epoch.into());
+        varint::put_signed(out, seen.open_since.unwrap_or(-1));
     }
+}
+
+fn take_producers(r: &mut Reader) -> Result<Vec<ProducerSeen>, Malformed> {
+    let one = |r: &mut Reader| {
+        let (id, epoch) = (r.signed()?, i16::try_from(r.signed()?).map_err(|_| Malformed)?);
+        Ok(ProducerSeen {
+            producer: Producer { id, epoch },
+            last_sequence: small(r)?,
+            last_time: r.signed()?,
+            coordinator_epoch: small(r)?,
+            open_since: Some(r.signed()?).filter(|first| *first >= 0),
+        })
+    };
+    (0..r.count(6)?).map(|_| one(r)).collect()
 }

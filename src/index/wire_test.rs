@@ -1,13 +1,18 @@
 use proptest::prelude::*;
 
-use crate::index::question::{Error, Found, Query, Question, Replies, Reply, share};
+use crate::index::question::{AbortedFrom, Error, Found, ProducerSeen, Query, Question, Replies, Reply, share};
 use crate::index::wire::*;
-use crate::shard::BatchPointer;
+use crate::shard::{BatchPointer, Control};
 use crate::types::varint::Reader;
-use crate::types::{ObjectId, Partition, StorageClass, TopicId};
+use crate::types::{ObjectId, Partition, Producer, StorageClass, TopicId};
 
 fn query(topic: u8, index: i32, question: Question) -> Query {
-    Query { partition: Partition { topic: TopicId::from_bytes([topic; 16]), index }, client_epoch: 4, question }
+    Query {
+        partition: Partition { topic: TopicId::from_bytes([topic; 16]), index },
+        client_epoch: 4,
+        committed: index == 9,
+        question,
+    }
 }
 
 fn queries() -> Vec<Query> {
@@ -19,6 +24,8 @@ fn queries() -> Vec<Query> {
         query(1, 0, Question::MaxTime),
         query(1, i32::MAX, Question::EpochEnd(-1)),
         query(1, -1, Question::Look { offset: i64::MIN, bytes_max: usize::MAX }),
+        query(3, 9, Question::Look { offset: 20, bytes_max: 1 }),
+        query(3, 0, Question::Producers),
     ]
 }
 
@@ -33,6 +40,7 @@ fn pointer(base: i64, sequence: u64) -> BatchPointer {
         max_timestamp: 1_700_000_000_000 + base,
         max_timestamp_so_far: 1_700_000_000_000 + base,
         append_time: None,
+        control: None,
     }
 }
 
@@ -55,6 +63,13 @@ fn queries_read_back_as_written() {
 fn replies_read_back_as_written() {
     let last = i64::MAX;
     let stamped = BatchPointer { base: last, last, append_time: Some(i64::MIN), max_timestamp: last, ..pointer(0, 0) };
+    let aborted = [(7, 3), (i64::MAX, 4)].map(|(producer_id, first)| AbortedFrom { producer_id, first }).into_iter();
+    let control = Control { producer_id: 7, producer_epoch: 3, commit: true, coordinator_epoch: 12 };
+    let no_object = ObjectId::unpacked((0, 0, 0, 0));
+    let end = BatchPointer { base: 30, last: 30, object: no_object, start: 0, len: 78, ..pointer(30, 0) };
+    let end = BatchPointer { control: Some(control), ..end };
+    let producer = Producer { id: 7, epoch: 3 };
+    let seen = ProducerSeen { producer, last_sequence: 9, last_time: 5, coordinator_epoch: 12, open_since: Some(0) };
     let replies: Replies = vec![
         Ok(Reply::Found(Found { more: true, ahead: true, ..found(vec![pointer(0, 1), pointer(10, 2), stamped], 7) })),
         Ok(Reply::At { epoch: 5, offset: 1 << 50 }),
@@ -63,6 +78,8 @@ fn replies_read_back_as_written() {
         Ok(Reply::Pointers(Vec::new())),
         Ok(Reply::At { epoch: -1, offset: -1 }),
         Err(Error::NewerEpoch),
+        Ok(Reply::Found(Found { aborted: aborted.collect(), ..found(vec![pointer(20, 1), end, pointer(31, 2)], 20) })),
+        Ok(Reply::Producers(vec![seen, ProducerSeen { open_since: None, last_sequence: -1, ..seen }])),
     ];
     let bytes = encode_replies(77, &replies);
     assert_eq!(decode_replies(&queries(), &bytes), Ok((77, replies)));

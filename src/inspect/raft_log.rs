@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Identity, RootEntry, raft_dir};
 use crate::object::Paths;
 use crate::shard::group::Change;
+use crate::shard::transaction::{self, TransactionEntry};
 use crate::shard::{Append, BatchPointer, Entry, State, Verdict};
 use crate::types::ROOT_SHARD;
 
@@ -116,9 +117,21 @@ impl Printer {
                 }),
             ),
             Ok(Entry::ExpireProducers { before }) => ("expire_producers", json!({ "before": before })),
+            Ok(Entry::Markers(markers)) => (
+                if markers.commit { "commit_transaction" } else { "abort_transaction" },
+                json!({
+                    "append_time": markers.append_time,
+                    "producer_id": markers.producer.id,
+                    "producer_epoch": markers.producer.epoch,
+                    "txn_no": markers.txn_no,
+                    "coordinator_epoch": markers.coordinator_epoch,
+                    "slots": markers.targets.iter().map(|target| target.slot).collect::<Vec<_>>(),
+                }),
+            ),
             Ok(Entry::Group(entry)) => {
                 let what = match &entry.change {
                     Change::Commit { .. } => "commit_offsets",
+                    Change::TransactionalCommit { .. } => "commit_offsets_in_transaction",
                     Change::Save(_) => "save_group",
                     Change::Delete => "delete_group",
                     Change::DeleteOffsets { .. } => "delete_offsets",
@@ -126,6 +139,7 @@ impl Printer {
                 };
                 (what, json!({ "slot": entry.slot, "term": entry.term, "group": entry.group }))
             }
+            Ok(Entry::Transaction(entry)) => transaction(&entry),
             Ok(Entry::GroupClock { term, clock_ms }) => ("group_clock", json!({ "term": term, "clock_ms": clock_ms })),
             Err(e) => ("unreadable", json!({ "error": e.to_string() })),
         }
@@ -171,6 +185,25 @@ impl Printer {
             })
             .collect()
     }
+}
+
+fn transaction(entry: &TransactionEntry) -> (&'static str, Value) {
+    let mut body = json!({ "slot": entry.slot, "term": entry.term, "id": entry.id, "revision": entry.revision });
+    let what = match &entry.change {
+        transaction::Change::Init { producer, .. } => {
+            body["producer"] = json!([producer.id, producer.epoch]);
+            "init_producer"
+        }
+        transaction::Change::Add { partitions, .. } => {
+            body["partitions"] = partitions.iter().map(|(partition, _)| format!("{partition:?}")).collect();
+            "add_partitions"
+        }
+        transaction::Change::Prepare { commit: true, .. } => "prepare_commit",
+        transaction::Change::Prepare { commit: false, .. } => "prepare_abort",
+        transaction::Change::Complete => "complete_transaction",
+        transaction::Change::Remove => "remove_transactional_id",
+    };
+    (what, body)
 }
 
 /// A group's first application entry follows its membership and the first leader's blank entry.

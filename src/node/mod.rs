@@ -17,5 +17,7 @@ mod service;
 mod snapshots;
 #[cfg(test)]
 pub mod testing;
+#[cfg(test)]
+mod transactions_test;
 
 pub use run::{Error, Node};

@@ -11,6 +11,7 @@ use crate::fetch::Fetch;
 use crate::group::{self, Groups};
 use crate::produce::{Answer, Produce};
 use crate::protocol::{self, ApiKey};
+use crate::transaction::{self, Transactions};
 
 /// How the names of listeners begin whose clients are in a zone; the zone follows.
 pub(super) const ZONE_LISTENER: &str = "zone=";
@@ -21,6 +22,7 @@ pub(super) struct Rooms {
     pub fetch: Arc<Fetch>,
     pub admin: Arc<Admin>,
     pub groups: Arc<Groups>,
+    pub transactions: Arc<Transactions>,
 }
 
 #[async_trait]
@@ -28,6 +30,7 @@ impl Router for Rooms {
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
         let Request { api, version, client_id, body, memory, answer, .. } = request;
         let (admin, fetch, groups) = (self.admin.clone(), self.fetch.clone(), self.groups.clone());
+        let transactions = self.transactions.clone();
         let listener = peer.listener.strip_prefix(ZONE_LISTENER).map(Arc::from);
         let context = Context { client_id, address: peer.address, listener };
         match api {
@@ -38,6 +41,11 @@ impl Router for Rooms {
             ApiKey::Fetch => reply(async move { fetch.fetch(version, body, &answer).await }),
             ApiKey::ListOffsets => reply(async move { fetch.list_offsets(version, body).await }),
             ApiKey::OffsetForLeaderEpoch => reply(async move { fetch.offset_for_leader_epoch(version, body).await }),
+            ApiKey::DescribeProducers => reply(async move { fetch.describe_producers(version, body).await }),
+            ApiKey::WriteTxnMarkers => {
+                let produce = self.produce.clone();
+                reply(async move { produce.write_txn_markers(version, body).await })
+            }
             ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),
             ApiKey::CreateTopics => reply(async move { admin::create_topics(&admin, &context, version, body).await }),
             ApiKey::DeleteTopics => reply(async move { admin::delete_topics(&admin, &context, version, body).await }),
@@ -54,7 +62,20 @@ impl Router for Rooms {
                 reply(async move { admin::describe_topic_partitions(&admin, &context, version, body).await })
             }
             ApiKey::InitProducerId => {
-                reply(async move { admin::init_producer_id(&admin, &context, version, body).await })
+                reply(async move { transaction::init_producer_id(&transactions, version, body).await })
+            }
+            ApiKey::AddPartitionsToTxn => {
+                reply(async move { transaction::add_partitions_to_txn(&transactions, version, body).await })
+            }
+            ApiKey::AddOffsetsToTxn => {
+                reply(async move { transaction::add_offsets_to_txn(&transactions, version, body).await })
+            }
+            ApiKey::EndTxn => reply(async move { transaction::end_txn(&transactions, version, body).await }),
+            ApiKey::DescribeTransactions => {
+                reply(async move { transaction::describe_transactions(&transactions, version, body).await })
+            }
+            ApiKey::ListTransactions => {
+                reply(async move { transaction::list_transactions(&transactions, version, body).await })
             }
             ApiKey::FindCoordinator => {
                 let listener = context.listener;
@@ -65,6 +86,7 @@ impl Router for Rooms {
             ApiKey::Heartbeat => reply(async move { group::heartbeat(&groups, version, body).await }),
             ApiKey::LeaveGroup => reply(async move { group::leave_group(&groups, version, body).await }),
             ApiKey::OffsetCommit => reply(async move { group::offset_commit(&groups, version, body).await }),
+            ApiKey::TxnOffsetCommit => reply(async move { group::txn_offset_commit(&groups, version, body).await }),
             ApiKey::OffsetFetch => reply(async move { group::offset_fetch(&groups, version, body).await }),
             ApiKey::DescribeGroups => reply(async move { group::describe_groups(&groups, version, body).await }),
             ApiKey::ListGroups => reply(async move { group::list_groups(&groups, version, body).await }),

@@ -13,7 +13,7 @@ use tracing::info;
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
 use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
-use crate::commit::{self, Lanes, Sequencers, Slots};
+use crate::commit::{self, Endings, Lanes, Sequencers, Slots};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
@@ -29,6 +29,7 @@ use crate::node::snapshots::Snapshots;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::Produce;
+use crate::transaction::{self, Transactions, Verifier};
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
 use crate::zone::Zones;
@@ -68,6 +69,7 @@ pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
     coordinators: Arc<Coordinators>,
+    transactions: Arc<transaction::Coordinators>,
     #[cfg(feature = "simulation")]
     shards: Arc<Shards>,
     stop: watch::Sender<bool>,
@@ -154,14 +156,25 @@ impl Node {
     ) -> Result<Node, Error> {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
-        peers.seat(Seat { cluster: cluster.clone(), shards: shards.clone(), sequencers: sequencers.clone() });
+        let transaction_settings = transaction::Settings::from(&config);
+        let endings = Arc::new(Endings::new(cluster.clone(), shards.clone()));
+        let transacting =
+            transaction::Coordinators::new(cluster.clone(), sequencers.clone(), endings, transaction_settings.clone());
+        let transacting = Arc::new(transacting);
+        peers.seat(Seat {
+            cluster: cluster.clone(),
+            shards: shards.clone(),
+            sequencers: sequencers.clone(),
+            transactions: transacting.clone(),
+        });
         let group_settings = group::Settings::from(&config);
         let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
         let opened = {
-            let coordinators = coordinators.clone();
+            let (coordinators, transacting) = (coordinators.clone(), transacting.clone());
             move |shard: Arc<OpenShard>| {
                 sequencers.open(shard.clone());
-                coordinators.open(shard);
+                coordinators.open(shard.clone());
+                transacting.open(shard);
             }
         };
         let (incoming, entries) = mpsc::channel(INCOMING_QUEUE);
@@ -212,12 +225,16 @@ impl Node {
             object_bytes: config.object_bytes,
         };
         let classes = StorageClass::ALL.into_iter().filter(|class| config.store.has(*class));
+        let verify = Arc::new(Verifier::new(cluster.clone(), shards.clone()));
         let produce = Arc::new(Produce {
             cluster: cluster.clone(),
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
             ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
+            shards: shards.clone(),
+            verify: verify.clone(),
+            endings: Endings::new(cluster.clone(), shards.clone()),
             message_bytes_max: config.message_max_bytes,
             class_default: config.store.default_class(),
         });
@@ -233,9 +250,17 @@ impl Node {
             idle_max: config.connections_max_idle,
             ..Limits::default()
         };
-        let groups = Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), group_settings);
+        let groups =
+            Groups::new(cluster.clone(), shards.clone(), admin.clone(), coordinators.clone(), verify, group_settings);
         let groups = Arc::new(groups);
-        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups }), limits);
+        let transactions = Arc::new(Transactions::new(
+            cluster.clone(),
+            shards.clone(),
+            admin.clone(),
+            transacting.clone(),
+            transaction_settings,
+        ));
+        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups, transactions }), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
@@ -270,6 +295,7 @@ impl Node {
             address,
             cluster,
             coordinators,
+            transactions: transacting,
             #[cfg(feature = "simulation")]
             shards,
             stop,
@@ -315,6 +341,7 @@ impl Node {
         self.say_goodbye().await;
         // Members that wait for their groups would hold up the end.
         self.coordinators.stop();
+        self.transactions.stop();
         let _ = self.stop.send(true);
         // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
         // ingest, and with ingest the uploader, when everything is handed on.

@@ -146,7 +146,7 @@ async fn bad_batches_get_kafkas_errors_and_good_ones_are_still_taken() {
         (Bytes::from(old), ErrorCode::InvalidRecord),
         (records_of(40, &Spec::default()), ErrorCode::MessageTooLarge),
         (Bytes::new(), ErrorCode::InvalidRecord),
-        (records_of(1, &Spec { transactional: true, ..claim(1, 0) }), ErrorCode::InvalidTxnState),
+        (records_of(1, &Spec { transactional: true, ..claim(1, 0) }), ErrorCode::TransactionalIdAuthorizationFailed),
         (records_of(1, &Spec { control: true, ..Spec::default() }), ErrorCode::InvalidRecord),
     ];
     for (bytes, error) in cases {

@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 use crate::commit::{Sequencers, answer_slots, split_shard};
 use crate::index::{OpenShard, Shards, answer_questions, answer_read_index};
 use crate::peer::{self, Answer};
+use crate::transaction::{self, answer_verify};
 use crate::types::{ROOT_SHARD, ShardId, varint};
 
 /// Answers other brokers. Until this broker has its seat it sends everybody elsewhere.
@@ -23,6 +24,7 @@ pub(super) struct Seat {
     pub cluster: Cluster,
     pub shards: Arc<Shards>,
     pub sequencers: Arc<Sequencers>,
+    pub transactions: Arc<transaction::Coordinators>,
 }
 
 impl Peers {
@@ -98,6 +100,14 @@ impl Seat {
             }
             .boxed(),
             peer::AWAIT_HELD => self.await_held(shard, body),
+            peer::MARKERS => {
+                let (sequencers, cluster) = (self.sequencers.clone(), self.cluster.clone());
+                async move { sequencers.end_transaction(&shard, &cluster, body).await.encode() }.boxed()
+            }
+            peer::VERIFY => {
+                let transactions = self.transactions.clone();
+                async move { answer_verify(&transactions, &shard, body).await.encode() }.boxed()
+            }
             peer::QUESTIONS => {
                 let node = self.cluster.node().clone();
                 async move { answer_questions(&node, &shard, body).await.encode() }.boxed()

@@ -241,9 +241,19 @@ impl Topic {
     }
 
     pub async fn list_offsets(&self, client: &mut Client, timestamp: i64) -> ListOffsetsPartitionResponse {
+        self.list_offsets_as(client, timestamp, 0).await
+    }
+
+    pub async fn list_offsets_as(
+        &self,
+        client: &mut Client,
+        timestamp: i64,
+        isolation: i8,
+    ) -> ListOffsetsPartitionResponse {
         let partition = ListOffsetsPartition::default().with_partition_index(0).with_timestamp(timestamp);
         let topic = ListOffsetsTopic::default().with_name(text(TOPIC).into()).with_partitions(vec![partition]);
         let request = ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic]);
+        let request = request.with_isolation_level(isolation);
         let response: ListOffsetsResponse = client.ask(ApiKey::ListOffsets, 7, &request).await;
         response.topics[0].partitions[0].clone()
     }

@@ -1,16 +1,19 @@
-//! Produce (API 0): any broker takes batches for any partition.
+//! Produce (API 0) and WriteTxnMarkers (27): any broker takes batches for any partition.
 //!
 //! - **In**: a Produce request of versions 3 to 13.
 //! - **Out**: valid batches to ingest, one verdict per partition back to the client.
 //! - **Promises**: every batch is validated before it counts (a [`ValidBatch`](crate::batch::ValidBatch) is asked for);
 //!   `acks=1` means the same as `acks=all`: durable in the store and applied by the shard. Success is answered only for
 //!   what is applied.
+//!   A transactional batch is taken in once its transaction is known ([`Verify`]).
 //! - **Never does**: decode records, unless a rule demands it; wait for a leader before taking the bytes.
 //! - **Limits**: topics and partitions per request ([`protocol::produce::Limits`](crate::protocol::produce::Limits)).
 
 mod error;
 mod respond;
 mod take;
+mod verify;
+mod write_txn_markers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +23,14 @@ use futures::future::BoxFuture;
 
 use crate::batch::Segments;
 use crate::cluster::Cluster;
-use crate::commit::{Lanes, Slots};
+use crate::commit::{Endings, Lanes, Slots};
+use crate::index::Shards;
 use crate::ingest::Ingest;
 use crate::protocol::{self, ErrorCode, produce};
 use crate::types::{Memory, StorageClass};
 use crate::upload::Poison;
+
+pub use verify::Verify;
 
 /// Longer waits are cut: a client that is gone must not hold memory.
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);
@@ -35,6 +41,9 @@ pub struct Produce {
     pub ingest: Ingest,
     pub poison: Arc<Poison>,
     pub lanes: Arc<Lanes>,
+    pub shards: Arc<Shards>,
+    pub verify: Arc<dyn Verify>,
+    pub endings: Endings,
     pub message_bytes_max: usize,
     /// Of topics that do not say.
     pub class_default: StorageClass,

@@ -11,10 +11,11 @@ use crate::batch::{Rules, ValidBatch, validate};
 use crate::cluster::{Topic, now_ms};
 use crate::commit::{Error, SlotError};
 use crate::produce::respond::{PartitionAnswer, TopicAnswer};
+use crate::produce::verify::{Membership, Memberships};
 use crate::produce::{Produce, error};
 use crate::protocol::produce::{ProducePartition, ProduceRequest};
 use crate::protocol::{ErrorCode, TopicRef};
-use crate::shard::Verdict;
+use crate::shard::{Slot, Verdict};
 use crate::types::{Memory, Offset, Partition, ShardId, StorageClass, Timestamp};
 use crate::upload::Pending;
 
@@ -31,30 +32,42 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 type Waiting = oneshot::Receiver<Result<Verdict, Error>>;
 
-/// One request's batches as they are taken in.
+/// What is kept of a request while it is looked at.
 struct Intake {
     version: i16,
     /// acks = -1: `min.insync.replicas` is asked for.
     all_acks: bool,
-    memory: Memory,
-    /// By the class of their topics.
-    pending: BTreeMap<StorageClass, Vec<Pending>>,
     /// Shards that could not say which slot a partition has.
     silent: HashSet<ShardId>,
+}
+
+/// One partition's batches, all good.
+pub(super) struct Accepted {
+    class: StorageClass,
+    pub shard: ShardId,
+    pub slot: Slot,
+    pub partition: Partition,
+    pub batches: Vec<ValidBatch>,
 }
 
 /// A topic whose batches are on their way.
 pub(super) struct Taken {
     topic: TopicRef,
-    partitions: Vec<(i32, Result<Vec<Waiting>, ErrorCode>)>,
+    partitions: Vec<(i32, Result<Waits, ErrorCode>)>,
+}
+
+struct Waits {
+    verdicts: Vec<Waiting>,
+    /// See [`Membership`](crate::produce::verify::Membership).
+    assumed: bool,
 }
 
 impl Produce {
     /// Validates every partition and hands all good batches to ingest in one piece, in the order of the request.
     pub(super) async fn take(&self, version: i16, request: ProduceRequest, memory: Memory) -> Vec<Taken> {
         let all_acks = request.acks == -1;
-        let mut intake = Intake { version, all_acks, memory, pending: BTreeMap::new(), silent: HashSet::new() };
-        let mut taken = Vec::with_capacity(request.topics.len());
+        let mut intake = Intake { version, all_acks, silent: HashSet::new() };
+        let mut looked_at = Vec::with_capacity(request.topics.len());
         let acks_known = matches!(request.acks, -1..=1);
         for topic in request.topics {
             let found = match acks_known {
@@ -70,9 +83,20 @@ impl Produce {
                 };
                 partitions.push((index, accepted));
             }
-            taken.push(Taken { topic: topic.topic, partitions });
+            looked_at.push((topic.topic, partitions));
         }
-        for (class, pending) in intake.pending {
+        let accepted = looked_at.iter().flat_map(|(_, partitions)| partitions).filter_map(|(_, one)| one.as_ref().ok());
+        let memberships = self.memberships(version, request.transactional_id.as_deref(), accepted).await;
+        let mut pending = BTreeMap::new();
+        let mut taken = Vec::with_capacity(looked_at.len());
+        for (topic, partitions) in looked_at {
+            let enlisted = partitions.into_iter().map(|(index, accepted)| {
+                let waits = accepted.and_then(|one| enlist(one, &memberships, &memory, &mut pending));
+                (index, waits)
+            });
+            taken.push(Taken { topic, partitions: enlisted.collect() });
+        }
+        for (class, pending) in pending {
             // When the broker stops, the batches are dropped, and their waiters see it.
             let _ = self.ingest.submit(class, pending).await;
         }
@@ -84,7 +108,7 @@ impl Produce {
         topic: &Topic,
         request: ProducePartition,
         intake: &mut Intake,
-    ) -> Result<Vec<Waiting>, ErrorCode> {
+    ) -> Result<Accepted, ErrorCode> {
         let index = request.index;
         if index < 0 || index >= topic.live {
             return Err(ErrorCode::UnknownTopicOrPartition);
@@ -131,13 +155,7 @@ impl Produce {
             error::of_slot(e)
         })?;
         batches.iter().try_for_each(|batch| self.admit(partition, batch))?;
-        let waiting = batches.into_iter().map(|batch| {
-            let (reply, waiting) = oneshot::channel();
-            let memory = intake.memory.clone();
-            intake.pending.entry(class).or_default().push(Pending { shard, slot, partition, batch, reply, memory });
-            waiting
-        });
-        Ok(waiting.collect())
+        Ok(Accepted { class, shard, slot, partition, batches })
     }
 
     /// Voters heard of lately. Raft wants a majority whatever this says.
@@ -148,11 +166,6 @@ impl Produce {
     }
 
     fn admit(&self, partition: Partition, batch: &ValidBatch) -> Result<(), ErrorCode> {
-        let header = batch.header();
-        if header.attributes.is_transactional() {
-            // No coordinator can have opened a transaction for it here.
-            return Err(ErrorCode::InvalidTxnState);
-        }
         let claim = crate::upload::claim_of(batch);
         match claim.is_none_or(|claim| self.poison.admits(partition, claim)) {
             true => Ok(()),
@@ -172,14 +185,38 @@ impl Produce {
     }
 }
 
+/// Puts a partition's batches among those that go to ingest, each with its transaction.
+fn enlist(
+    accepted: Accepted,
+    memberships: &Memberships,
+    memory: &Memory,
+    pending: &mut BTreeMap<StorageClass, Vec<Pending>>,
+) -> Result<Waits, ErrorCode> {
+    let Accepted { class, shard, slot, partition, batches } = accepted;
+    let membership_of = |batch: &ValidBatch| memberships.get(&(batch.header().producer, partition)).copied();
+    let transactional = batches.iter().filter(|batch| batch.header().attributes.is_transactional());
+    let memberships = transactional.filter_map(membership_of).collect::<Result<Vec<Membership>, ErrorCode>>()?;
+    let assumed = memberships.iter().any(|membership| membership.assumed);
+    let verdicts = batches.into_iter().map(|batch| {
+        let (reply, waiting) = oneshot::channel();
+        let transactional = batch.header().attributes.is_transactional();
+        let membership = membership_of(&batch).filter(|_| transactional).and_then(Result::ok);
+        let (transaction, memory) = (membership.map(|membership| membership.number), memory.clone());
+        let one = Pending { shard, slot, partition, batch, transaction, reply, memory };
+        pending.entry(class).or_default().push(one);
+        waiting
+    });
+    Ok(Waits { verdicts: verdicts.collect(), assumed })
+}
+
 /// A partition's answer: the first batch's offset, or the first error.
-async fn verdict(index: i32, accepted: Result<Vec<Waiting>, ErrorCode>, deadline: Instant) -> PartitionAnswer {
-    let waiting = match accepted {
-        Ok(waiting) => waiting,
+async fn verdict(index: i32, accepted: Result<Waits, ErrorCode>, deadline: Instant) -> PartitionAnswer {
+    let Waits { verdicts, assumed } = match accepted {
+        Ok(waits) => waits,
         Err(error) => return PartitionAnswer::failed(index, error),
     };
     let mut first = None;
-    for one in waiting {
+    for one in verdicts {
         let decided = match timeout_at(deadline, one).await {
             Ok(Ok(Ok(verdict))) => verdict,
             Ok(Ok(Err(e))) => return PartitionAnswer::failed(index, error::of_commit(e)),
@@ -188,7 +225,7 @@ async fn verdict(index: i32, accepted: Result<Vec<Waiting>, ErrorCode>, deadline
         let appended = match decided {
             Verdict::Appended { base, append_time } => (base, append_time),
             Verdict::Duplicate { base } => (base, None),
-            Verdict::Refused(refusal) => return PartitionAnswer::failed(index, error::of_refusal(refusal)),
+            Verdict::Refused(refusal) => return PartitionAnswer::failed(index, error::of_refusal(refusal, assumed)),
             Verdict::Held => return PartitionAnswer::failed(index, error::of_commit(Error::Unknown)),
         };
         first.get_or_insert(appended);

@@ -1,7 +1,7 @@
-use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use kafka_protocol::messages::{ApiKey, ApiVersionsResponse};
 
-use super::{Error, ErrorCode, encode};
+use super::{Error, ErrorCode, StrBytes, encode};
 use crate::batch::Segments;
 
 /// One line of the table of what we serve.
@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 24] = [
+pub const APIS: [Api; 32] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -44,11 +44,29 @@ pub const APIS: [Api; 24] = [
     api(ApiKey::DeleteTopics, 1, 6),
     api(ApiKey::InitProducerId, 0, 5),
     api(ApiKey::OffsetForLeaderEpoch, 2, 4),
+    api(ApiKey::AddPartitionsToTxn, 0, 5),
+    api(ApiKey::AddOffsetsToTxn, 0, 4),
+    api(ApiKey::EndTxn, 0, 5),
+    api(ApiKey::WriteTxnMarkers, 1, 1),
+    api(ApiKey::TxnOffsetCommit, 0, 5),
     api(ApiKey::DescribeConfigs, 1, 4),
     api(ApiKey::CreatePartitions, 0, 3),
     api(ApiKey::DescribeCluster, 0, 2),
+    api(ApiKey::DescribeProducers, 0, 0),
+    api(ApiKey::DescribeTransactions, 0, 0),
+    api(ApiKey::ListTransactions, 0, 1),
     api(ApiKey::DescribeTopicPartitions, 0, 0),
 ];
+
+/// Kafka's features (KIP-584) that clients look at, with the highest level that is served, which is the one that counts:
+/// 2 of this one tells producers that every end of a transaction raises their epoch and that they need not add partitions
+/// to transactions themselves (KIP-890). Lower levels are for producers that do not know of it.
+const FEATURES: [(&str, i16); 1] = [("transaction.version", 2)];
+/// Features never change in the life of a cluster of this build.
+const FEATURES_EPOCH: i64 = 1;
+const FEATURES_SINCE: i16 = 3;
+/// Clients before cannot read a feature whose lowest level is 0.
+const LEVEL_ZERO_SINCE: i16 = 4;
 
 /// What we make of an API key and version on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +106,24 @@ pub fn api_versions(version: Option<i16>) -> Result<Segments, Error> {
         ApiVersion::default().with_api_key(api.key as i16).with_min_version(api.listed_min).with_max_version(api.max)
     });
     let response = ApiVersionsResponse::default().with_error_code(error.code()).with_api_keys(keys.collect());
-    encode(version.unwrap_or(0), &response)
+    match version {
+        Some(version) if version >= FEATURES_SINCE => encode(version, &with_features(version, response)),
+        version => encode(version.unwrap_or(0), &response),
+    }
+}
+
+fn with_features(version: i16, response: ApiVersionsResponse) -> ApiVersionsResponse {
+    let lowest = if version < LEVEL_ZERO_SINCE { 1 } else { 0 };
+    let supported = FEATURES.map(|(name, level)| {
+        let key = SupportedFeatureKey::default().with_name(StrBytes::from_static_str(name));
+        key.with_min_version(lowest).with_max_version(level)
+    });
+    let finalized = FEATURES.map(|(name, level)| {
+        let key = FinalizedFeatureKey::default().with_name(StrBytes::from_static_str(name));
+        key.with_min_version_level(level).with_max_version_level(level)
+    });
+    let response = response.with_supported_features(supported.into()).with_finalized_features(finalized.into());
+    response.with_finalized_features_epoch(FEATURES_EPOCH)
 }
 
 #[cfg(test)]
@@ -126,6 +161,19 @@ mod tests {
             let answer = Bytes::from(api_versions(Some(version)).unwrap().to_vec());
             let answer: ApiVersionsResponse = decode(version, answer).unwrap();
             assert_eq!(answer.error_code, 0);
+        }
+    }
+
+    #[test]
+    fn producers_are_told_of_the_second_version_of_transactions() {
+        for (version, lowest) in [(3, 1), (4, 0)] {
+            let answer = Bytes::from(api_versions(Some(version)).unwrap().to_vec());
+            let answer: ApiVersionsResponse = decode(version, answer).unwrap();
+            let supported = &answer.supported_features[0];
+            assert_eq!(supported.name.as_str(), "transaction.version");
+            assert_eq!((supported.min_version, supported.max_version), (lowest, 2));
+            assert_eq!(answer.finalized_features[0].max_version_level, 2);
+            assert!(answer.finalized_features_epoch >= 0, "-1 is: no features");
         }
     }
 

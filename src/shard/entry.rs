@@ -4,6 +4,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::shard::group::{self, GroupEntry};
+use crate::shard::marker::Markers;
+use crate::shard::transaction::{self, TransactionEntry};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp, TopicId};
 
@@ -25,8 +27,10 @@ pub enum Entry {
     ExpireProducers {
         before: Timestamp,
     },
+    Markers(Markers),
     Group(GroupEntry),
-    /// Time has passed for groups whose coordinator had nothing to say.
+    Transaction(TransactionEntry),
+    /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
         term: u64,
         clock_ms: u64,
@@ -74,11 +78,14 @@ pub struct Batch {
     pub sequence: Option<Sequence>,
 }
 
-/// Idempotent producer's claim (KIP-98): this batch holds sequences `[base, base + span)`.
+/// Idempotent producer's claim (KIP-98): this batch holds sequences `[base, base + span)`, and is part of that
+/// transaction of the producer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sequence {
     pub producer: Producer,
     pub base: i32,
+    /// The number that the coordinator gave to the transaction, from 1 on.
+    pub transaction: Option<u64>,
 }
 
 /// Ends the wait of a producer's held batches in one partition.
@@ -114,6 +121,9 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11: a group's.
 const GROUP_CLOCK: u8 = 12;
+// 20 to 24: a transaction's.
+const MARKERS: u8 = 40;
+// 41: a group's.
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -149,7 +159,12 @@ impl Entry {
                 out.put_slice(&[EXPIRE_PRODUCERS, 1]);
                 varint::put_signed(&mut out, *before);
             }
+            Entry::Markers(markers) => {
+                out.put_slice(&[MARKERS, 1]);
+                markers.put(&mut out);
+            }
             Entry::Group(entry) => entry.put(&mut out),
+            Entry::Transaction(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
                 varint::put(&mut out, *term);
@@ -180,7 +195,13 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
-            (kind @ group::COMMIT..=group::DELETE_IF_UNUSED, 1) => Entry::Group(GroupEntry::read(kind, &mut r)?),
+            (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
+                Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
+            }
+            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::TRANSACTIONAL_COMMIT), 1) => {
+                Entry::Group(GroupEntry::read(kind, &mut r)?)
+            }
+            (MARKERS, 1) => Entry::Markers(Markers::read(&mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };
@@ -214,8 +235,13 @@ impl Fence {
 const IDEMPOTENT: u8 = 1;
 /// Same producer as the batch before it in this part, and its sequences follow on: nothing more is written.
 const FOLLOWS: u8 = 2;
-/// Same producer and epoch as the last one written in this object.
+/// Same producer, epoch and transaction as the last one written in this object.
 const SAME_PRODUCER: u8 = 4;
+/// The number of the transaction follows the producer. Batches of the other kinds that refer to it say nothing.
+const TRANSACTIONAL: u8 = 8;
+
+/// Whose batch the last one was, and in which transaction.
+type Author = (Producer, Option<u64>);
 
 impl Append {
     pub fn encode(&self) -> Bytes {
@@ -228,7 +254,7 @@ impl Append {
         varint::put(&mut out, sequence - self.previous);
         // Timestamps cluster: each is written as its distance from the one before.
         let mut timestamp = 0;
-        let (mut slot, mut end, mut producer) = (0, 0, None);
+        let (mut slot, mut end, mut author) = (0, 0, None);
         varint::put(&mut out, self.parts.len() as u64);
         for part in &self.parts {
             varint::put_signed(&mut out, i64::from(part.slot) - i64::from(slot));
@@ -237,7 +263,7 @@ impl Append {
             (slot, end) = (part.slot, part.start);
             let mut before: Option<Batch> = None;
             for batch in &part.batches {
-                batch.put(&mut out, before, &mut producer, &mut timestamp);
+                batch.put(&mut out, before, &mut author, &mut timestamp);
                 end += u64::from(batch.len);
                 before = Some(*batch);
             }
@@ -256,7 +282,7 @@ impl Append {
         let object = ObjectId::unpacked((r.int()?, r.u64()?, r.u64()?, r.int()?));
         let previous = object.sequence.checked_sub(r.u64()?).ok_or(Malformed)?;
         let mut timestamp = 0;
-        let (mut slot, mut end, mut producer) = (0i64, 0u64, None);
+        let (mut slot, mut end, mut author) = (0i64, 0u64, None);
         let count = r.count(3)?;
         let mut parts = Vec::with_capacity(count);
         for _ in 0..count {
@@ -266,7 +292,7 @@ impl Append {
             let mut batches = Vec::with_capacity(count);
             end = start;
             for _ in 0..count {
-                let batch = Batch::read(r, batches.last(), &mut producer, &mut timestamp)?;
+                let batch = Batch::read(r, batches.last(), &mut author, &mut timestamp)?;
                 end = end.checked_add(batch.len.into()).ok_or(Malformed)?;
                 batches.push(batch);
             }
@@ -277,19 +303,14 @@ impl Append {
 }
 
 impl Batch {
-    fn put(
-        &self,
-        out: &mut BytesMut,
-        before: Option<Batch>,
-        producer: &mut Option<Producer>,
-        timestamp: &mut Timestamp,
-    ) {
+    fn put(&self, out: &mut BytesMut, before: Option<Batch>, author: &mut Option<Author>, timestamp: &mut Timestamp) {
         let follows = self.sequence.is_some() && before.and_then(|b| b.next_sequence()) == self.sequence;
-        let same = self.sequence.is_some_and(|s| *producer == Some(s.producer));
+        let same = self.sequence.is_some_and(|s| *author == Some(s.author()));
         let flags = match self.sequence {
             None => 0,
             Some(_) if follows => IDEMPOTENT | FOLLOWS,
             Some(_) if same => IDEMPOTENT | SAME_PRODUCER,
+            Some(Sequence { transaction: Some(_), .. }) => IDEMPOTENT | TRANSACTIONAL,
             Some(_) => IDEMPOTENT,
         };
         out.put_u8(flags);
@@ -303,16 +324,17 @@ impl Batch {
             if !same {
                 varint::put_signed(out, sequence.producer.id);
                 varint::put_signed(out, sequence.producer.epoch.into());
+                sequence.transaction.inspect(|number| varint::put(out, *number));
             }
             varint::put(out, sequence.base as u64);
-            *producer = Some(sequence.producer);
+            *author = Some(sequence.author());
         }
     }
 
     fn read(
         r: &mut Reader,
         before: Option<&Batch>,
-        producer: &mut Option<Producer>,
+        author: &mut Option<Author>,
         timestamp: &mut Timestamp,
     ) -> Result<Batch, Malformed> {
         let flags = r.byte()?;
@@ -322,17 +344,19 @@ impl Batch {
             0 => None,
             f if f == IDEMPOTENT | FOLLOWS => Some(before.and_then(|b| b.next_sequence()).ok_or(Malformed)?),
             f if f == IDEMPOTENT | SAME_PRODUCER => {
-                Some(Sequence { producer: producer.ok_or(Malformed)?, base: r.int()? })
+                let (producer, transaction) = author.ok_or(Malformed)?;
+                Some(Sequence { producer, base: r.int()?, transaction })
             }
-            IDEMPOTENT => {
+            f if f == IDEMPOTENT || f == IDEMPOTENT | TRANSACTIONAL => {
                 let id = r.signed()?;
                 let epoch = i16::try_from(r.signed()?).map_err(|_| Malformed)?;
-                Some(Sequence { producer: Producer { id, epoch }, base: r.int()? })
+                let transaction = if f == IDEMPOTENT { None } else { Some(r.u64()?) };
+                Some(Sequence { producer: Producer { id, epoch }, base: r.int()?, transaction })
             }
             _ => return Err(Malformed),
         };
         if let Some(sequence) = sequence {
-            *producer = Some(sequence.producer);
+            *author = Some(sequence.author());
         }
         if span == 0 {
             return Err(Malformed);
@@ -342,8 +366,14 @@ impl Batch {
 
     /// The claim that would continue this batch's.
     fn next_sequence(&self) -> Option<Sequence> {
-        let Sequence { producer, base } = self.sequence?;
-        Some(Sequence { producer, base: sequence_after(base, self.span) })
+        let sequence = self.sequence?;
+        Some(Sequence { base: sequence_after(sequence.base, self.span), ..sequence })
+    }
+}
+
+impl Sequence {
+    fn author(&self) -> Author {
+        (self.producer, self.transaction)
     }
 }
 

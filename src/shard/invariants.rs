@@ -40,10 +40,19 @@ pub fn sequences_have_one_offset(partition: &PartitionState) -> bool {
     })
 }
 
+/// The producers and the partition agree on which transactions are open.
+pub fn open_transactions_agree(partition: &PartitionState) -> bool {
+    let open = partition.producers().filter_map(|(id, producer)| Some((producer.open?.first, *id)));
+    let mut open: Vec<(i64, i64)> = open.collect();
+    open.sort_unstable();
+    partition.transactions.open().eq(open) && partition.transactions.aborted_are_ordered()
+}
+
 /// All of the above, over every partition.
 pub fn hold(state: &State) -> bool {
     state.partitions().all(|p| {
-        spans_are_contiguous(p) && watermarks_are_ordered(p) && epochs_only_grow(p) && sequences_have_one_offset(p)
+        let in_order = spans_are_contiguous(p) && watermarks_are_ordered(p) && epochs_only_grow(p);
+        in_order && sequences_have_one_offset(p) && open_transactions_agree(p)
     })
 }
 

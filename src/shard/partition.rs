@@ -3,8 +3,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::shard::entry::{Batch, Sequence, Slot};
-use crate::shard::pointer::{BatchPointer, PointerLog};
+use crate::shard::marker::Markers;
+use crate::shard::pointer::{BatchPointer, CONTROL_BATCH_BYTES, Control, PointerLog};
 use crate::shard::producer::{Check, Held, ProducerState};
+use crate::shard::stable::Transactions;
 use crate::shard::verdict::{Refusal, Released, Verdict};
 use crate::types::{LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp};
 
@@ -27,6 +29,7 @@ pub struct PartitionState {
     /// Producer ids below this one are older than the partition.
     producer_id_next: i64,
     producers: BTreeMap<i64, ProducerState>,
+    pub transactions: Transactions,
     last_append_time: Timestamp,
 }
 
@@ -38,6 +41,14 @@ pub(super) struct Placed {
     pub start: u64,
     pub term: u64,
     pub append_time: Timestamp,
+}
+
+/// What a batch is to a transaction.
+enum Role {
+    Begins,
+    /// In the middle of one, or outside.
+    Goes,
+    Ends(Control),
 }
 
 impl PartitionState {
@@ -59,13 +70,19 @@ impl PartitionState {
             epochs: Vec::new(),
             producer_id_next,
             producers: BTreeMap::new(),
+            transactions: Transactions::default(),
             last_append_time: 0,
         }
     }
 
-    /// Until transactions exist nothing is ever undecided.
+    /// Where the earliest open transaction begins, else the end: everything before it is decided. A pointer begins there.
+    pub fn undecided_from(&self) -> Offset {
+        self.transactions.first_open().unwrap_or(self.high_watermark)
+    }
+
+    /// As above, but never before the log's start.
     pub fn last_stable_offset(&self) -> Offset {
-        self.high_watermark
+        self.undecided_from().max(self.log_start_offset)
     }
 
     pub fn leader_epoch(&self, term: u64) -> LeaderEpoch {
@@ -88,6 +105,10 @@ impl PartitionState {
         Some((floor, end))
     }
 
+    pub fn producer(&self, id: i64) -> Option<&ProducerState> {
+        self.producers.get(&id)
+    }
+
     pub fn producers(&self) -> impl Iterator<Item = (&i64, &ProducerState)> {
         self.producers.iter()
     }
@@ -95,7 +116,7 @@ impl PartitionState {
     /// Takes the next offsets for `batch`, or says why not. Released batches of the same producer follow at once.
     pub(super) fn append(&mut self, batch: &Batch, at: Placed, released: &mut Vec<Released>) -> Verdict {
         let Some(claim) = batch.sequence else {
-            let (base, append_time) = self.take_offsets(batch, at);
+            let (base, append_time) = self.take_offsets(batch, at, Role::Goes);
             return Verdict::Appended { base, append_time };
         };
         let id = claim.producer.id;
@@ -109,6 +130,7 @@ impl PartitionState {
             Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
             Check::Behind => Verdict::Refused(Refusal::DuplicateSequence),
             Check::OutOfOrder => Verdict::Refused(Refusal::OutOfOrderSequence),
+            Check::WrongTransaction => Verdict::Refused(Refusal::WrongTransaction),
             Check::Ahead => {
                 let o = at.object;
                 let held = Held {
@@ -120,6 +142,7 @@ impl PartitionState {
                     max_timestamp: batch.max_timestamp,
                     epoch: claim.producer.epoch,
                     base_sequence: claim.base,
+                    transaction: claim.transaction,
                     append_time: at.append_time,
                 };
                 let state = self.producers.entry(id).or_default();
@@ -134,11 +157,35 @@ impl PartitionState {
         }
     }
 
+    /// Ends a producer's transaction here: the marker takes an offset. Held batches that it passes are refused.
+    ///
+    /// # Errors
+    /// See [`Endings::judge`](crate::shard::marker::Endings::judge).
+    pub(super) fn end_transaction(
+        &mut self,
+        marker: &Markers,
+        term: u64,
+        released: &mut Vec<Released>,
+    ) -> Result<(), Refusal> {
+        let id = marker.producer.id;
+        let known = self.producers.get(&id);
+        let epoch = known.filter(|state| state.is_known()).map(|state| state.epoch);
+        if !known.map_or(Ok(true), |state| state.endings.judge(epoch, marker))? {
+            return Ok(());
+        }
+        let offset = self.take_marker(marker, term);
+        let open = self.producers.entry(id).or_default().end(marker);
+        if let Some(open) = open {
+            self.transactions.end(open.first, offset, marker.commit);
+        }
+        self.release_ready(id, term, released);
+        Ok(())
+    }
+
     /// Ends the wait: opens an unknown producer's state at its lowest held sequence if allowed, refuses what still has a gap.
     pub(super) fn release(&mut self, producer_id: i64, accept_unknown: bool, term: u64, released: &mut Vec<Released>) {
         let Some(state) = self.producers.get_mut(&producer_id) else { return };
-        let unknown = state.recent.is_empty();
-        if unknown && accept_unknown {
+        if !state.is_known() && accept_unknown {
             state.held.sort_by_key(|h| (h.epoch, h.base_sequence));
             if !state.held.is_empty() {
                 let first = state.held.remove(0);
@@ -150,7 +197,7 @@ impl PartitionState {
         let Some(state) = self.producers.get_mut(&producer_id) else { return };
         let refused = Verdict::Refused(Refusal::SequenceGap);
         released.extend(state.held.drain(..).map(|held| Released::of(&held, refused)));
-        if state.recent.is_empty() {
+        if !state.is_known() {
             self.producers.remove(&producer_id);
         }
     }
@@ -163,7 +210,7 @@ impl PartitionState {
 
     pub(super) fn expire_producers(&mut self, before: Timestamp, released: &mut Vec<Released>) {
         self.producers.retain(|_, state| {
-            let keep = state.last_time >= before;
+            let keep = state.last_time >= before || state.open.is_some();
             if !keep {
                 let refused = Verdict::Refused(Refusal::SequenceGap);
                 released.extend(state.held.iter().map(|held| Released::of(held, refused)));
@@ -173,7 +220,7 @@ impl PartitionState {
     }
 
     pub fn has_producers_before(&self, time: Timestamp) -> bool {
-        self.producers.values().any(|state| state.last_time < time)
+        self.producers.values().any(|state| state.last_time < time && state.open.is_none())
     }
 
     /// Which producer's wait an object's batch is part of.
@@ -192,14 +239,19 @@ impl PartitionState {
     }
 
     fn append_claimed(&mut self, claim: Sequence, batch: &Batch, at: Placed) -> Verdict {
-        let (base, append_time) = self.take_offsets(batch, at);
-        self.producers.entry(claim.producer.id).or_default().record(claim, batch, base, at.append_time);
+        let state = self.producers.entry(claim.producer.id).or_default();
+        let begins = claim.transaction.is_some() && state.open.is_none();
+        state.record(claim, batch, self.high_watermark, at.append_time);
+        if begins {
+            self.transactions.begin(self.high_watermark, claim.producer.id);
+        }
+        let (base, append_time) = self.take_offsets(batch, at, if begins { Role::Begins } else { Role::Goes });
         Verdict::Appended { base, append_time }
     }
 
     fn append_held(&mut self, producer_id: i64, held: &Held, term: u64) -> Verdict {
         let producer = Producer { id: producer_id, epoch: held.epoch };
-        let claim = Sequence { producer, base: held.base_sequence };
+        let claim = Sequence { producer, base: held.base_sequence, transaction: held.transaction };
         let batch = Batch { len: held.len, span: held.span, max_timestamp: held.max_timestamp, sequence: Some(claim) };
         let at = Placed {
             object: held.object_id(),
@@ -217,7 +269,8 @@ impl PartitionState {
             let Some(state) = self.producers.get(&producer_id) else { return };
             let ready = state.held.iter().enumerate().find_map(|(i, h)| {
                 let producer = Producer { id: producer_id, epoch: h.epoch };
-                match ProducerState::check(Some(state), Sequence { producer, base: h.base_sequence }, h.span) {
+                let claim = Sequence { producer, base: h.base_sequence, transaction: h.transaction };
+                match ProducerState::check(Some(state), claim, h.span) {
                     Check::Ahead => None,
                     check => Some((i, check)),
                 }
@@ -231,13 +284,28 @@ impl PartitionState {
                 Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
                 Check::Behind => Verdict::Refused(Refusal::DuplicateSequence),
                 Check::OutOfOrder | Check::Ahead => Verdict::Refused(Refusal::OutOfOrderSequence),
+                Check::WrongTransaction => Verdict::Refused(Refusal::WrongTransaction),
             };
             released.push(Released::of(&held, verdict));
         }
     }
 
-    /// The one place where offsets are given out. Byte-adjacent batches of one object and epoch share a pointer.
-    fn take_offsets(&mut self, batch: &Batch, at: Placed) -> (Offset, Option<Timestamp>) {
+    fn take_marker(&mut self, marker: &Markers, term: u64) -> Offset {
+        let control = Control {
+            producer_id: marker.producer.id,
+            producer_epoch: marker.producer.epoch,
+            commit: marker.commit,
+            coordinator_epoch: marker.coordinator_epoch,
+        };
+        let batch = Batch { len: CONTROL_BATCH_BYTES, span: 1, max_timestamp: marker.append_time, sequence: None };
+        let no_object = ObjectId::unpacked((0, 0, 0, 0));
+        let at = Placed { object: no_object, batch_index: 0, start: 0, term, append_time: marker.append_time };
+        self.take_offsets(&batch, at, Role::Ends(control)).0
+    }
+
+    /// The one place where offsets are given out. Byte-adjacent batches of one object and epoch share a pointer; but a
+    /// transaction begins with a pointer of its own, so that the last stable offset is always where one begins.
+    fn take_offsets(&mut self, batch: &Batch, at: Placed, role: Role) -> (Offset, Option<Timestamp>) {
         let base = self.high_watermark;
         let end = base + Offset::from(batch.span);
         let leader_epoch = self.leader_epoch(at.term);
@@ -257,8 +325,12 @@ impl PartitionState {
             max_timestamp,
             max_timestamp_so_far: max_timestamp,
             append_time,
+            control: match role {
+                Role::Ends(control) => Some(control),
+                Role::Goes | Role::Begins => None,
+            },
         };
-        if !self.pointers.extend_last(&pointer) {
+        if !(matches!(role, Role::Goes) && self.pointers.extend_last(&pointer)) {
             self.pointers.push(pointer);
         }
         self.high_watermark = end;

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{ByteRange, LeaderEpoch, ObjectId, Offset, Timestamp};
+use crate::types::{ByteRange, LeaderEpoch, ObjectId, Offset, Producer, Timestamp};
 
 /// Where one partition's bytes for a span of offsets are: the only thing of a record that Raft sees.
 ///
@@ -26,6 +26,27 @@ pub struct BatchPointer {
     pub max_timestamp_so_far: Timestamp,
     /// Set when the topic stamps records on append (`message.timestamp.type=LogAppendTime`).
     pub append_time: Option<Timestamp>,
+    /// The end of a transaction. Its batch is made of this when it is read: no object holds it, and what names one here
+    /// (`object`, `start`) is zero.
+    pub control: Option<Control>,
+}
+
+/// A transaction's end in a partition (Kafka: a control batch).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Control {
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub commit: bool,
+    pub coordinator_epoch: i32,
+}
+
+/// The size of the batch that is made of a [`Control`].
+pub const CONTROL_BATCH_BYTES: u32 = 78;
+
+impl Control {
+    pub fn producer(&self) -> Producer {
+        Producer { id: self.producer_id, epoch: self.producer_epoch }
+    }
 }
 
 impl BatchPointer {
@@ -52,6 +73,7 @@ impl PointerLog {
     pub(super) fn extend_last(&mut self, next: &BatchPointer) -> bool {
         let Some(last) = self.pointers.back_mut() else { return false };
         let adjacent = last.object == next.object
+            && last.control.is_none()
             && last.start + last.len == next.start
             && last.last + 1 == next.base
             && last.leader_epoch == next.leader_epoch

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::shard::entry::{Batch, Sequence, sequence_after, sequence_distance};
+use crate::shard::marker::{Endings, Markers};
 use crate::types::{ObjectId, Offset, Timestamp};
 
 /// Kafka remembers five batches: the most that a client may have in flight.
@@ -22,6 +23,15 @@ pub struct ProducerState {
     pub recent: VecDeque<Recent>,
     pub held: Vec<Held>,
     pub last_time: Timestamp,
+    pub open: Option<OpenTransaction>,
+    pub endings: Endings,
+}
+
+/// The transaction that the producer's next batch is to be part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTransaction {
+    pub number: u64,
+    pub first: Offset,
 }
 
 /// An appended batch: enough to answer its retry with the offset it got.
@@ -45,6 +55,7 @@ pub struct Held {
     pub max_timestamp: Timestamp,
     pub epoch: i16,
     pub base_sequence: i32,
+    pub transaction: Option<u64>,
     pub append_time: Timestamp,
 }
 
@@ -67,22 +78,33 @@ pub enum Check {
     Behind,
     /// Never appended, and its place is past; or it overlaps what was appended in a way that no retry does.
     OutOfOrder,
+    /// Its transaction is over, or another is open (Kafka: `InvalidTxnStateException`).
+    WrongTransaction,
 }
 
 impl ProducerState {
     /// The verdict on a batch with this claim. `None` as state: the producer is unknown here.
     pub fn check(state: Option<&ProducerState>, claim: Sequence, span: u32) -> Check {
-        let Some(state) = state.filter(|s| !s.recent.is_empty()) else {
+        let Some(state) = state.filter(|s| s.is_known()) else {
+            // There is no transaction 0.
+            if claim.transaction == Some(0) {
+                return Check::WrongTransaction;
+            }
             return if claim.base == 0 { Check::Append } else { Check::Ahead };
         };
         if claim.producer.epoch < state.epoch {
             return Check::StaleEpoch;
         }
-        if claim.producer.epoch > state.epoch {
-            return if claim.base == 0 { Check::Append } else { Check::Ahead };
-        }
-        if let Some(same) = state.recent.iter().find(|r| r.base_sequence == claim.base && r.span == span) {
+        let same_epoch = claim.producer.epoch == state.epoch;
+        let same = state.recent.iter().find(|r| r.base_sequence == claim.base && r.span == span && same_epoch);
+        if let Some(same) = same {
             return Check::Duplicate { base: same.base };
+        }
+        if !state.is_in(claim.transaction) {
+            return Check::WrongTransaction;
+        }
+        if !same_epoch {
+            return if claim.base == 0 { Check::Append } else { Check::Ahead };
         }
         match sequence_distance(state.expected(), claim.base) {
             0 => Check::Append,
@@ -92,6 +114,24 @@ impl ProducerState {
             }
             _ => Check::OutOfOrder,
         }
+    }
+
+    /// Something of it was appended here, if only a marker.
+    pub fn is_known(&self) -> bool {
+        !self.recent.is_empty() || self.endings.coordinator_epoch.is_some()
+    }
+
+    fn is_in(&self, transaction: Option<u64>) -> bool {
+        match (transaction, self.open) {
+            (None, open) => open.is_none(),
+            (Some(number), None) => number > self.endings.ended,
+            (Some(number), Some(open)) => number == open.number,
+        }
+    }
+
+    /// Of the current epoch.
+    pub fn last_sequence(&self) -> Option<i32> {
+        self.recent.back().map(|last| sequence_after(last.base_sequence, last.span - 1))
     }
 
     fn expected(&self) -> i32 {
@@ -109,6 +149,25 @@ impl ProducerState {
         }
         self.recent.push_back(Recent { base_sequence: claim.base, span: batch.span, base });
         self.last_time = self.last_time.max(time);
+        if let (Some(number), None) = (claim.transaction, self.open) {
+            self.open = Some(OpenTransaction { number, first: base });
+            // The coordinator begins none before all others are over.
+            self.endings.ended = self.endings.ended.max(number - 1);
+        }
+    }
+
+    /// The open transaction, if there is one, is over. A marker of a later epoch begins the sequences anew.
+    pub(super) fn end(&mut self, marker: &Markers) -> Option<OpenTransaction> {
+        let epoch = marker.producer.epoch;
+        if !self.is_known() || epoch > self.epoch {
+            self.epoch = epoch;
+            self.opened = 0;
+            self.recent.clear();
+        }
+        let open = self.open.take();
+        self.endings.end(marker, open.map(|open| open.number));
+        self.last_time = self.last_time.max(marker.append_time);
+        open
     }
 
     /// A retry takes the place of the held batch it repeats. Whoever brought that one may be gone, with nobody left to
@@ -136,7 +195,7 @@ mod tests {
     use crate::types::Producer;
 
     fn claim(epoch: i16, base: i32) -> Sequence {
-        Sequence { producer: Producer { id: 7, epoch }, base }
+        Sequence { producer: Producer { id: 7, epoch }, base, transaction: None }
     }
 
     fn batch(span: u32) -> Batch {

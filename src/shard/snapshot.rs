@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::shard::State;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::shard::chain::{Chain, Turn};
 use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Release, Slot, partitions_of};
 use crate::shard::group::Groups;
+use crate::shard::marker::Markers;
 use crate::shard::partition::{PartitionState, Placed};
+use crate::shard::transaction::Transactions;
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
 use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
 
@@ -20,6 +22,7 @@ pub struct State {
     chains: BTreeMap<BrokerId, Chain>,
     fences: BTreeMap<BrokerId, (BrokerEpoch, u64)>,
     groups: Groups,
+    transactions: Transactions,
     /// Derived from `partitions`; rebuilt after a restore.
     #[serde(skip)]
     by_id: HashMap<Partition, Slot>,
@@ -28,7 +31,7 @@ pub struct State {
 /// What applying one entry did, for those who wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effect {
-    /// Set for an append, and for what a coordinator decided when it is refused.
+    /// Set for an append and for markers, and for what a coordinator decided when it is refused.
     pub outcome: Option<Outcome>,
     /// Partitions whose readers have something new to see.
     pub changed: Vec<Slot>,
@@ -49,11 +52,20 @@ impl State {
             Entry::Delete { topic } => self.delete(topic, &mut effect),
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
+            Entry::Markers(markers) => self.end_transaction(&markers, term, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
-                self.groups.apply(entry);
+                effect.outcome = self.groups.apply(entry).err().map(Outcome::Refused);
+            }
+            Entry::Transaction(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
+                self.groups.advance(entry.clock_ms);
+                if !self.transactions.apply(entry, self.groups.clock_ms()) {
+                    effect.outcome = Some(Outcome::Fenced);
+                }
             }
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
-            Entry::Group(_) | Entry::GroupClock { .. } => effect.outcome = Some(Outcome::Fenced),
+            Entry::Group(_) | Entry::Transaction(_) | Entry::GroupClock { .. } => {
+                effect.outcome = Some(Outcome::Fenced);
+            }
         }
         for released in &effect.released {
             if let Some(chain) = self.chains.get_mut(&released.object.broker) {
@@ -79,6 +91,10 @@ impl State {
 
     pub fn groups(&self) -> &Groups {
         &self.groups
+    }
+
+    pub fn transactions(&self) -> &Transactions {
+        &self.transactions
     }
 
     pub fn partitions(&self) -> impl Iterator<Item = &Arc<PartitionState>> {
@@ -170,6 +186,7 @@ impl State {
                 effect.released.extend(producer.held.iter().map(|held| Released::of(held, refused)));
             }
             self.groups.forget_slot(slot);
+            self.transactions.forget_slot(slot);
             effect.changed.push(slot);
         }
         self.groups.forget_topic(topic);
@@ -230,10 +247,31 @@ impl State {
         }
     }
 
+    fn end_transaction(&mut self, markers: &Markers, term: u64, effect: &mut Effect) {
+        let mut results = Vec::with_capacity(markers.targets.len());
+        for target in &markers.targets {
+            results.push(match self.partitions.get_mut(&target.slot) {
+                None => Err(Refusal::UnknownPartition),
+                Some(_) if target.groups => self.groups.end_transaction(target.slot, markers),
+                Some(partition) => {
+                    let partition = Arc::make_mut(partition);
+                    let before = partition.high_watermark;
+                    let result = partition.end_transaction(markers, term, &mut effect.released);
+                    if partition.high_watermark != before {
+                        effect.changed.push(target.slot);
+                    }
+                    result
+                }
+            });
+        }
+        effect.outcome = Some(Outcome::Marked(results));
+    }
+
     fn expire_producers(&mut self, before: Timestamp, effect: &mut Effect) {
         for partition in self.partitions.values_mut().filter(|p| p.has_producers_before(before)) {
             Arc::make_mut(partition).expire_producers(before, &mut effect.released);
         }
+        self.groups.forget_producers(before);
     }
 
     pub(super) fn index_partitions(&mut self) {

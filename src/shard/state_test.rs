@@ -26,7 +26,7 @@ fn batch(span: u32) -> Batch {
 
 fn claimed(producer: i64, base: i32, span: u32) -> Batch {
     let producer = Producer { id: producer, epoch: 0 };
-    Batch { sequence: Some(Sequence { producer, base }), ..batch(span) }
+    Batch { sequence: Some(Sequence { producer, base, transaction: None }), ..batch(span) }
 }
 
 fn append(object: ObjectId, previous: u64, batches: Vec<Batch>) -> Append {
@@ -264,26 +264,55 @@ fn an_unknown_kind_or_version_is_an_error() {
 
 #[test]
 fn a_pointer_costs_less_than_twenty_bytes() {
-    let producer = |id| Producer { id, epoch: 0 };
-    let parts = (0..100u32).map(|slot| {
-        let sequence = Some(Sequence { producer: producer(4000), base: 1_000_000 });
-        let max_timestamp = 1_790_000_000_000 + i64::from(slot % 7);
-        let batches = vec![Batch { len: 65_000, span: 64, max_timestamp, sequence }];
-        Part { slot, start: u64::from(slot) * 65_000, batches }
-    });
-    let append = Append { object: object(2, 123_456), previous: 123_455, parts: parts.collect() };
-    let per_pointer = append.encode().len() as f64 / 100.0;
-    assert!(per_pointer < 20.0, "{per_pointer} bytes");
+    for transaction in [None, Some(1_000_000)] {
+        let parts = (0..100u32).map(|slot| {
+            let producer = Producer { id: 4000, epoch: 0 };
+            let sequence = Some(Sequence { producer, base: 1_000_000, transaction });
+            let max_timestamp = 1_790_000_000_000 + i64::from(slot % 7);
+            let batches = vec![Batch { len: 65_000, span: 64, max_timestamp, sequence }];
+            Part { slot, start: u64::from(slot) * 65_000, batches }
+        });
+        let append = Append { object: object(2, 123_456), previous: 123_455, parts: parts.collect() };
+        let per_pointer = append.encode().len() as f64 / 100.0;
+        assert!(per_pointer < 20.0, "{per_pointer} bytes");
+    }
 }
 
 fn any_batch() -> impl Strategy<Value = Batch> {
-    let sequence = proptest::option::of((0i64..4, 0i16..2, 0i32..40));
+    let transaction = proptest::option::of(0u64..4);
+    let sequence = proptest::option::of((0i64..4, 0i16..2, 0i32..40, transaction));
     (1u32..2000, 1u32..6, any::<i64>(), sequence).prop_map(|(len, span, max_timestamp, sequence)| Batch {
         len,
         span,
         max_timestamp,
-        sequence: sequence.map(|(id, epoch, base)| Sequence { producer: Producer { id, epoch }, base }),
+        sequence: sequence.map(|(id, epoch, base, transaction)| Sequence {
+            producer: Producer { id, epoch },
+            base,
+            transaction,
+        }),
     })
+}
+
+fn any_markers() -> impl Strategy<Value = Entry> {
+    let targets = proptest::collection::vec((0u32..3, any::<bool>()), 0..3);
+    (0i64..4, 0i16..2, 0u64..4, any::<bool>(), 0i32..3, targets).prop_map(
+        |(id, epoch, txn_no, commit, coordinator_epoch, targets)| {
+            let targets = targets.into_iter().map(|(slot, groups)| Target { slot, groups }).collect();
+            let producer = Producer { id, epoch };
+            Entry::Markers(Markers { append_time: 7, producer, txn_no, commit, coordinator_epoch, targets })
+        },
+    )
+}
+
+fn any_entry() -> impl Strategy<Value = Entry> {
+    let release = (0u32..2, 0i64..4, any::<bool>());
+    prop_oneof![
+        6 => any_append().prop_map(|append| Entry::Append { append_time: 1, append }),
+        3 => any_markers(),
+        1 => release.prop_map(|(slot, producer_id, accept_unknown)| {
+            Entry::Release(Release { slot, producer_id, accept_unknown })
+        }),
+    ]
 }
 
 fn any_append() -> impl Strategy<Value = Append> {
@@ -318,19 +347,23 @@ proptest! {
         let _ = Entry::decode(&bytes);
     }
 
-    /// Any mix of objects keeps the invariants, and two replicas (one restored half-way) agree.
+    /// Any mix of objects and markers keeps the invariants, and two replicas (one restored half-way) agree.
     #[test]
-    fn replicas_agree_whatever_comes(appends in proptest::collection::vec(any_append(), 1..40)) {
+    fn replicas_agree_whatever_comes(entries in proptest::collection::vec(any_entry(), 1..60)) {
         let mut log = Log::new();
         let mut other = State::from_snapshot(&log.state.to_snapshot()).unwrap();
-        for (i, append) in appends.into_iter().enumerate() {
-            let payload = Entry::Append { append_time: i as i64, append }.encode();
+        for (i, entry) in entries.into_iter().enumerate() {
+            let payload = entry.encode();
+            let before: Vec<_> = log.state.partitions().cloned().collect();
             let effect = log.state.apply(1 + i as u64 / 8, &payload).unwrap();
             prop_assert_eq!(other.apply(1 + i as u64 / 8, &payload).unwrap(), effect);
             if i == 7 {
                 other = State::from_snapshot(&other.to_snapshot()).unwrap();
             }
             prop_assert!(invariants::hold(&log.state));
+            for (before, after) in before.iter().zip(log.state.partitions()) {
+                prop_assert!(invariants::watermarks_only_grow(before, after));
+            }
         }
         prop_assert_eq!(log.state.digest(), other.digest());
     }

@@ -40,6 +40,12 @@ pub enum Refusal {
     /// The object's verdicts are no longer remembered: a retry decides anew.
     #[serde(rename = "f")]
     Forgotten,
+    /// Not of the transaction that is open, or of one that is over.
+    #[serde(rename = "t")]
+    WrongTransaction,
+    /// A marker of a coordinator that has been followed by another.
+    #[serde(rename = "c")]
+    StaleCoordinator,
 }
 
 /// What became of an object as a whole.
@@ -51,6 +57,10 @@ pub enum Outcome {
     OutOfTurn { last: u64 },
     /// Its broker epoch or sequence is below the fence, or (a coordinator's decision) its term is over: never again.
     Fenced,
+    /// Of markers, one for each partition: it is over there.
+    Marked(Vec<Result<(), Refusal>>),
+    /// Of a commit within a transaction: not taken.
+    Refused(Refusal),
 }
 
 /// A held batch got its verdict.

@@ -6,7 +6,7 @@ use crate::commit::Reply;
 use crate::object::layout::{self, Builder, Contents, Section};
 use crate::shard::{Batch, Part, Sequence, Slot};
 use crate::types::{Partition, ShardId, Timestamp};
-use crate::upload::{Pending, claim_of};
+use crate::upload::Pending;
 
 /// An object's bytes and, per shard, what its pointers will say and who waits for them.
 pub(super) struct Assembled {
@@ -52,7 +52,7 @@ pub(super) fn assemble(pending: Vec<Pending>) -> Result<Assembled, (layout::Erro
             len: one.batch.bytes().len() as u32,
             span: one.batch.count() as u32,
             max_timestamp: one.batch.max_timestamp(),
-            sequence: claim_of(&one.batch),
+            sequence: one.claim(),
         });
         group.slices.push(one.batch.bytes().clone());
         group.replies.push(one.reply);
@@ -130,7 +130,7 @@ mod tests {
     use crate::types::{Producer, TopicId};
 
     fn batch(producer: i64, len: u32) -> Batch {
-        let sequence = Some(Sequence { producer: Producer { id: producer, epoch: 0 }, base: 0 });
+        let sequence = Some(Sequence { producer: Producer { id: producer, epoch: 0 }, base: 0, transaction: None });
         Batch { len, span: 1, max_timestamp: 0, sequence }
     }
 

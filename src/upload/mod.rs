@@ -19,7 +19,7 @@ mod uploader;
 pub use poison::Poison;
 pub use uploader::{Counters, Sealed, Settings, Uploader};
 
-use crate::batch::ValidBatch;
+use crate::batch::{Header, ValidBatch};
 use crate::commit::Reply;
 use crate::shard::{Sequence, Slot};
 use crate::types::{Memory, Partition, ShardId};
@@ -36,13 +36,22 @@ pub struct Pending {
     pub slot: Slot,
     pub partition: Partition,
     pub batch: ValidBatch,
+    /// The number of the transaction that it is part of.
+    pub transaction: Option<u64>,
     pub reply: Reply,
     /// The request's share of the memory budget: held until the bytes are in the store, whoever still waits.
     pub memory: Memory,
 }
 
+impl Pending {
+    /// What its producer claims of it, and which transaction it is part of.
+    pub fn claim(&self) -> Option<Sequence> {
+        Some(Sequence { transaction: self.transaction, ..claim_of(&self.batch)? })
+    }
+}
+
 /// The idempotent producer's claim, if the batch has one.
 pub fn claim_of(batch: &ValidBatch) -> Option<Sequence> {
-    let header = batch.header();
-    (header.producer.id >= 0).then_some(Sequence { producer: header.producer, base: header.base_sequence })
+    let Header { producer, base_sequence, .. } = *batch.header();
+    (producer.id >= 0).then_some(Sequence { producer, base: base_sequence, transaction: None })
 }

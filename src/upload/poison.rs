@@ -75,7 +75,7 @@ mod tests {
     fn refuses_later_sequences_until_the_failed_one_comes_again() {
         let poison = Poison::default();
         let partition = Partition { topic: TopicId::ZERO, index: 0 };
-        let claim = |epoch, base| Sequence { producer: Producer { id: 1, epoch }, base };
+        let claim = |epoch, base| Sequence { producer: Producer { id: 1, epoch }, base, transaction: None };
         poison.add(partition, claim(0, 7));
         poison.add(partition, claim(0, 5));
         assert!(!poison.admits(partition, claim(0, 9)));
@@ -92,7 +92,7 @@ mod tests {
     fn forgets_a_producer_that_went_on_elsewhere() {
         let poison = Poison { remembered_for: Duration::ZERO, ..Poison::default() };
         let partition = Partition { topic: TopicId::ZERO, index: 0 };
-        let claim = |base| Sequence { producer: Producer { id: 1, epoch: 0 }, base };
+        let claim = |base| Sequence { producer: Producer { id: 1, epoch: 0 }, base, transaction: None };
         poison.add(partition, claim(5));
         assert!(poison.admits(partition, claim(21)));
     }

@@ -14,7 +14,7 @@ use crate::object::{Durable, Hedger, Paths, Store};
 use crate::shard::Sequence;
 use crate::types::{BrokerEpoch, BrokerId, Memory, ObjectId, Partition, StorageClass};
 use crate::upload::assemble::{ShardParts, assemble};
-use crate::upload::{OBJECTS_IN_FLIGHT_MAX, Pending, Poison, UPLOADS_MAX, claim_of};
+use crate::upload::{OBJECTS_IN_FLIGHT_MAX, Pending, Poison, UPLOADS_MAX};
 
 /// The next one is the second request's. The winner is fixed before the first commit and is the only one ever named.
 const FIRST_ATTEMPT: u16 = 1;
@@ -91,7 +91,7 @@ impl Uploader {
         let Settings { broker, epoch, put_timeout, .. } = self.settings;
         let id = ObjectId { broker, epoch, sequence, attempt: FIRST_ATTEMPT, class: sealed.class };
         let claims: Vec<(Partition, Sequence)> =
-            sealed.pending.iter().filter_map(|p| Some((p.partition, claim_of(&p.batch)?))).collect();
+            sealed.pending.iter().filter_map(|p| Some((p.partition, p.claim()?))).collect();
         let batches = sealed.pending.len() as u64;
         let _memory: Vec<Memory> = sealed.pending.iter().map(|p| p.memory.clone()).collect();
         let assembled = match assemble(sealed.pending) {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::protocol::ErrorCode;
 use crate::shard::group::Committed;
-use crate::types::Partition;
+use crate::types::{Partition, Producer};
 
 /// Whoever waits for a reply. Issued by the shell.
 pub type Waiter = u64;
@@ -74,6 +74,15 @@ pub struct Commit {
     pub offsets: Vec<(Partition, Committed)>,
     /// The client knows that word (OffsetCommit 9); earlier ones are told of an illegal generation.
     pub knows_group_id_not_found: bool,
+    /// The offsets count once it is committed.
+    pub transaction: Option<InTransaction>,
+}
+
+/// Whose transaction, and which of its transactions: its coordinator has said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InTransaction {
+    pub producer: Producer,
+    pub txn_no: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

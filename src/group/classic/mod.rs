@@ -29,6 +29,9 @@ mod sync;
 #[cfg(test)]
 mod test;
 
-pub use ask::{Ask, Caller, Commit, Described, Join, JoinAnswer, Leaver, Listed, MemberDescribed, Reply, Sync, Waiter};
+pub use ask::{
+    Ask, Caller, Commit, Described, InTransaction, Join, JoinAnswer, Leaver, Listed, MemberDescribed, Reply, Sync,
+    Waiter,
+};
 pub use coordinator::{Command, Coordinator, Settings, Then};
 pub use live::GroupState;

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use tokio::time::Instant;
 
-use crate::group::classic::ask::{Caller, Commit, Reply, Waiter};
+use crate::group::classic::ask::{Caller, Commit, InTransaction, Reply, Waiter};
 use crate::group::classic::coordinator::{Coordinator, Then};
 use crate::group::classic::live::{GroupState, Live};
 use crate::group::classic::subscription::CONSUMER;
@@ -22,10 +22,12 @@ impl Coordinator {
     ) {
         let caller = &commit.caller;
         let allowed = match (self.live(id), applied) {
+            (None, None) if commit.transaction.is_some() && caller.generation >= 0 => Err(ErrorCode::IllegalGeneration),
             (None, None) if caller.generation < 0 => Ok(()),
             (None, None) if commit.knows_group_id_not_found => Err(ErrorCode::GroupIdNotFound),
             (None, None) => Err(ErrorCode::IllegalGeneration),
             (None, Some(_)) => may_commit_to_empty(caller),
+            (Some(group), _) if commit.transaction.is_some() => may_commit_in_transaction(group, caller),
             (Some(group), _) => may_commit(group, caller),
         };
         if let Err(error) = allowed {
@@ -36,7 +38,12 @@ impl Coordinator {
         if commit.offsets.is_empty() {
             return self.answer(waiter, Reply::Done);
         }
-        let change = Change::Commit { retention_ms: commit.retention_ms, offsets: commit.offsets };
+        let change = match commit.transaction {
+            None => Change::Commit { retention_ms: commit.retention_ms, offsets: commit.offsets },
+            Some(InTransaction { producer, txn_no }) => {
+                Change::TransactionalCommit { producer, txn_no, offsets: commit.offsets }
+            }
+        };
         self.propose(slot, id, change, Then::Answer(waiter, Reply::Done));
     }
 
@@ -133,6 +140,16 @@ fn may_commit(group: &Live, caller: &Caller) -> Result<(), ErrorCode> {
         // It knows the generation, and not yet what it is assigned.
         GroupState::CompletingRebalance => Err(ErrorCode::RebalanceInProgress),
         _ => Ok(()),
+    }
+}
+
+/// A producer that commits for a group need not be a member: then it does not say that it is (KIP-447). Nor does it wait
+/// for a rebalance: who reads next is told that the offset is not decided yet.
+fn may_commit_in_transaction(group: &Live, caller: &Caller) -> Result<(), ErrorCode> {
+    match caller.generation < 0 && caller.member.is_empty() && caller.instance.is_none() {
+        true => Ok(()),
+        false if group.state == GroupState::Empty => may_commit_to_empty(caller),
+        false => group.validate_generation(caller),
     }
 }
 

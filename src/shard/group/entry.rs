@@ -5,7 +5,7 @@ use bytes::{BufMut, BytesMut};
 use crate::shard::Slot;
 use crate::shard::group::{Classic, Committed, Member};
 use crate::types::varint::{self, Malformed, Reader};
-use crate::types::{Partition, TopicId};
+use crate::types::{Partition, Producer, TopicId};
 
 /// One decision about one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct GroupEntry {
 pub enum Change {
     /// `at_ms` and `retention_ms` of the offsets are set when it is applied.
     Commit { retention_ms: Option<u64>, offsets: Vec<(Partition, Committed)> },
+    /// As `Commit`, once the transaction is committed.
+    TransactionalCommit { producer: Producer, txn_no: u64, offsets: Vec<(Partition, Committed)> },
     /// `since_ms` is set when it is applied.
     Save(Classic),
     /// With all its offsets.
@@ -39,11 +41,13 @@ pub(in crate::shard) const SAVE: u8 = 8;
 pub(in crate::shard) const DELETE: u8 = 9;
 pub(in crate::shard) const DELETE_OFFSETS: u8 = 10;
 pub(in crate::shard) const DELETE_IF_UNUSED: u8 = 11;
+pub(in crate::shard) const TRANSACTIONAL_COMMIT: u8 = 41;
 
 impl GroupEntry {
     pub(in crate::shard) fn put(&self, out: &mut BytesMut) {
         let kind = match &self.change {
             Change::Commit { .. } => COMMIT,
+            Change::TransactionalCommit { .. } => TRANSACTIONAL_COMMIT,
             Change::Save(_) => SAVE,
             Change::Delete => DELETE,
             Change::DeleteOffsets { .. } => DELETE_OFFSETS,
@@ -57,6 +61,12 @@ impl GroupEntry {
         match &self.change {
             Change::Commit { retention_ms, offsets } => {
                 varint::put(out, retention_ms.map_or(0, |ms| ms.saturating_add(1)));
+                put_by_topic(out, offsets, |o| o.0, |out, (_, committed)| put_committed(out, committed));
+            }
+            Change::TransactionalCommit { producer, txn_no, offsets } => {
+                varint::put_signed(out, producer.id);
+                varint::put_signed(out, producer.epoch.into());
+                varint::put(out, *txn_no);
                 put_by_topic(out, offsets, |o| o.0, |out, (_, committed)| put_committed(out, committed));
             }
             Change::Save(classic) => put_classic(out, classic),
@@ -76,6 +86,12 @@ impl GroupEntry {
                 let retention_ms = r.u64()?.checked_sub(1);
                 let offsets = read_by_topic(r, |r, partition| Ok((partition, read_committed(r)?)))?;
                 Change::Commit { retention_ms, offsets }
+            }
+            TRANSACTIONAL_COMMIT => {
+                let (id, epoch) = (r.signed()?, i16::try_from(r.signed()?).map_err(|_| Malformed)?);
+                let txn_no = r.u64()?;
+                let offsets = read_by_topic(r, |r, partition| Ok((partition, read_committed(r)?)))?;
+                Change::TransactionalCommit { producer: Producer { id, epoch }, txn_no, offsets }
             }
             SAVE => Change::Save(read_classic(r)?),
             DELETE => Change::Delete,
@@ -133,7 +149,7 @@ fn put_committed(out: &mut BytesMut, committed: &Committed) {
 fn read_committed(r: &mut Reader) -> Result<Committed, Malformed> {
     let offset = r.signed()?;
     let leader_epoch = i32::try_from(r.signed()?).map_err(|_| Malformed)?;
-    Ok(Committed { offset, leader_epoch, metadata: string(r)?, at_ms: 0, retention_ms: None })
+    Ok(Committed { offset, leader_epoch, metadata: string(r)?, ..Committed::default() })
 }
 
 fn put_classic(out: &mut BytesMut, classic: &Classic) {

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::shard::group::{Change, Classic, Committed, GroupEntry, Member};
-use crate::shard::{Create, Entry, Outcome, State};
-use crate::types::{Partition, TopicId};
+use crate::shard::{Create, Entry, Markers, Outcome, Refusal, State, Target};
+use crate::types::{Partition, Producer, TopicId};
 
 const OFFSETS: TopicId = TopicId::ZERO;
 const TERM: u64 = 3;
@@ -34,9 +34,32 @@ fn entry(term: u64, clock_ms: u64, change: Change) -> Entry {
     Entry::Group(GroupEntry { slot: 0, term, clock_ms, group: "g".into(), change })
 }
 
-fn commit(partition: Partition, offset: i64) -> Change {
-    let committed = Committed { offset, leader_epoch: 4, metadata: "m".into(), ..Committed::default() };
-    Change::Commit { retention_ms: None, offsets: vec![(partition, committed)] }
+fn offset(partition: Partition, offset: i64) -> (Partition, Committed) {
+    (partition, Committed { offset, leader_epoch: 4, metadata: "m".into(), ..Committed::default() })
+}
+
+fn commit(partition: Partition, at: i64) -> Change {
+    Change::Commit { retention_ms: None, offsets: vec![offset(partition, at)] }
+}
+
+const PRODUCER: Producer = Producer { id: 7, epoch: 1 };
+
+fn commit_in(producer: Producer, txn_no: u64, partition: Partition, at: i64) -> Entry {
+    entry(TERM, 5, Change::TransactionalCommit { producer, txn_no, offsets: vec![offset(partition, at)] })
+}
+
+/// Ends a transaction in the slot that holds groups.
+fn end(state: &mut State, producer: Producer, txn_no: u64, commit: bool) -> Result<(), Refusal> {
+    let targets = vec![Target { slot: 0, groups: true }];
+    let markers = Markers { append_time: 9, producer, txn_no, commit, coordinator_epoch: 1, targets };
+    match apply(state, Entry::Markers(markers)) {
+        Some(Outcome::Marked(results)) => results[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+fn pending(state: &State) -> Vec<Partition> {
+    state.groups().pending(0, "g").copied().collect()
 }
 
 fn saved(members: usize) -> Change {
@@ -77,6 +100,7 @@ fn entries_read_back_as_written() {
         Change::Commit { retention_ms: Some(0), offsets: many.collect() },
         saved(2),
         saved(0),
+        Change::TransactionalCommit { producer: PRODUCER, txn_no: 300, offsets: vec![offset(at(topic(1), 2), 9)] },
         Change::Delete,
         Change::DeleteOffsets { partitions: vec![at(topic(1), 0), at(topic(1), 9), at(topic(2), 1)], until_ms: 77 },
         Change::DeleteIfUnused,
@@ -163,6 +187,77 @@ fn a_deleted_topic_takes_its_commits_along_and_the_offsets_topic_its_groups() {
     assert_eq!(committed(&state, at(topic(2), 0)), Some((2, 1)));
     apply(&mut state, Entry::Delete { topic: OFFSETS });
     assert_eq!(state.groups().all().count(), 0);
+}
+
+#[test]
+fn offsets_committed_in_a_transaction_count_when_it_is_committed() {
+    let mut state = shard();
+    let partition = at(topic(1), 0);
+    apply(&mut state, entry(TERM, 1, commit(partition, 1)));
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 1, partition, 2)), None);
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 1, partition, 3)), None);
+    assert_eq!((committed(&state, partition), pending(&state)), (Some((1, 1)), vec![partition]));
+    let restored = State::from_snapshot(&state.to_snapshot()).unwrap();
+    assert_eq!(restored, state);
+    assert_eq!(end(&mut state, PRODUCER, 1, true), Ok(()));
+    assert_eq!((committed(&state, partition), pending(&state)), (Some((3, 5)), vec![]));
+    apply(&mut state, commit_in(PRODUCER, 2, partition, 4));
+    assert_eq!(end(&mut state, PRODUCER, 2, false), Ok(()));
+    assert_eq!((committed(&state, partition), pending(&state)), (Some((3, 5)), vec![]));
+}
+
+#[test]
+fn a_commit_that_is_late_for_its_transaction_is_refused_and_a_repeated_marker_moves_nothing() {
+    let mut state = shard();
+    let partition = at(topic(1), 0);
+    let refused = |refusal| Some(Outcome::Refused(refusal));
+    assert_eq!(end(&mut state, PRODUCER, 1, false), Ok(()), "nothing was committed here");
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 1, partition, 2)), refused(Refusal::WrongTransaction));
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 2, partition, 3)), None);
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 3, partition, 3)), refused(Refusal::WrongTransaction));
+    assert_eq!(end(&mut state, PRODUCER, 1, false), Ok(()));
+    assert_eq!(pending(&state), [partition]);
+    let zombie = Producer { epoch: 0, ..PRODUCER };
+    assert_eq!(apply(&mut state, commit_in(zombie, 2, partition, 9)), refused(Refusal::StaleProducerEpoch));
+    assert_eq!(end(&mut state, zombie, 2, true), Err(Refusal::StaleProducerEpoch));
+    assert_eq!(end(&mut state, PRODUCER, 2, true), Ok(()));
+    assert_eq!(committed(&state, partition), Some((3, 5)));
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 2, partition, 9)), refused(Refusal::WrongTransaction));
+}
+
+#[test]
+fn of_two_commits_the_later_counts_also_when_the_earlier_waited_for_its_transaction() {
+    let mut state = shard();
+    let partition = at(topic(1), 0);
+    apply(&mut state, commit_in(PRODUCER, 1, partition, 10));
+    apply(&mut state, entry(TERM, 6, commit(partition, 20)));
+    let other = Producer { id: 8, epoch: 0 };
+    apply(&mut state, commit_in(other, 1, partition, 30));
+    assert_eq!(end(&mut state, PRODUCER, 1, true), Ok(()));
+    assert_eq!(committed(&state, partition), Some((20, 6)));
+    assert_eq!(end(&mut state, other, 1, true), Ok(()));
+    assert_eq!(committed(&state, partition), Some((30, 6)));
+}
+
+#[test]
+fn what_waits_goes_with_its_group_or_topic_and_keeps_the_group_in_use() {
+    let mut state = shard();
+    let (one, two) = (at(topic(1), 0), at(topic(2), 0));
+    apply(&mut state, entry(TERM, 1, saved(0)));
+    apply(&mut state, commit_in(PRODUCER, 1, one, 1));
+    apply(&mut state, commit_in(PRODUCER, 1, two, 1));
+    apply(&mut state, entry(TERM, 2, Change::DeleteIfUnused));
+    assert!(state.groups().get(0, "g").is_some());
+    apply(&mut state, Entry::Delete { topic: topic(1) });
+    assert_eq!(pending(&state), [two]);
+    apply(&mut state, entry(TERM, 2, Change::Delete));
+    assert!(pending(&state).is_empty());
+    assert_eq!(end(&mut state, PRODUCER, 1, true), Ok(()));
+    assert_eq!(state.groups().all().count(), 0);
+    apply(&mut state, Entry::ExpireProducers { before: 9 });
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 1, one, 1)), Some(Outcome::Refused(Refusal::WrongTransaction)));
+    apply(&mut state, Entry::ExpireProducers { before: 10 });
+    assert_eq!(apply(&mut state, commit_in(PRODUCER, 1, one, 1)), None);
 }
 
 #[test]

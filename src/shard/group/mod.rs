@@ -7,14 +7,16 @@
 //! - **Never knows**: sessions, timers, who waits for whom: that is the coordinator's memory (`src/group`).
 //!
 //! A group lives in the slot of its partition of `__consumer_offsets`; that partition has no records, only groups. Each
-//! kind of group has a variant of [`Kind`] and entries of its own; all kinds share the committed offsets.
+//! kind of group has a variant of [`Kind`] and entries of its own; all kinds share the committed offsets. Offsets committed
+//! within a transaction wait for its marker beside the groups, by producer.
 
 mod entry;
+mod pending;
 mod state;
 
 #[cfg(test)]
 mod group_test;
 
-pub(super) use entry::{COMMIT, DELETE_IF_UNUSED};
+pub(super) use entry::{COMMIT, DELETE_IF_UNUSED, TRANSACTIONAL_COMMIT};
 pub use entry::{Change, GroupEntry};
 pub use state::{Classic, Committed, Group, Groups, Kind, Member};

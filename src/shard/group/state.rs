@@ -4,8 +4,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::shard::Slot;
+use crate::shard::group::pending::Pending;
 use crate::shard::group::{Change, GroupEntry};
-use crate::types::{LeaderEpoch, Offset, Partition, TopicId, arc_map};
+use crate::shard::marker::Markers;
+use crate::shard::verdict::Refusal;
+use crate::types::{LeaderEpoch, Offset, Partition, Timestamp, TopicId, arc_map};
 
 /// All groups of a shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +24,9 @@ pub struct Groups {
 struct SlotGroups {
     #[serde(with = "arc_map")]
     by_id: BTreeMap<String, Arc<Group>>,
+    pending: Pending,
+    /// Commits so far.
+    commits: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +84,8 @@ pub struct Committed {
     pub at_ms: u64,
     /// Asked for by the client (OffsetCommit up to version 4); otherwise the broker's setting counts.
     pub retention_ms: Option<u64>,
+    /// Its turn among the slot's commits: of two, the later one counts, though it may have waited for its transaction.
+    pub turn: u64,
 }
 
 impl Group {
@@ -114,23 +122,54 @@ impl Groups {
         self.clock_ms = self.clock_ms.max(clock_ms);
     }
 
-    pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) {
+    /// Partitions of which a transaction that is not over has committed an offset.
+    pub fn pending(&self, slot: Slot, group: &str) -> impl Iterator<Item = &Partition> {
+        self.slots.get(&slot).into_iter().flat_map(move |groups| groups.pending.of(group))
+    }
+
+    /// A transaction is over: its offsets count from now on, or never.
+    pub(in crate::shard) fn end_transaction(&mut self, slot: Slot, marker: &Markers) -> Result<(), Refusal> {
+        let groups = Arc::make_mut(self.slots.entry(slot).or_default());
+        for ((group, partition), committed) in groups.pending.end(marker)? {
+            let group = Arc::make_mut(groups.by_id.entry(group).or_default());
+            if group.offsets.get(&partition).is_none_or(|now| now.turn < committed.turn) {
+                group.offsets.insert(partition, committed);
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// A commit within a transaction that is over.
+    pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) -> Result<(), Refusal> {
         self.advance(entry.clock_ms);
         let now_ms = self.clock_ms;
         let groups = Arc::make_mut(self.slots.entry(entry.slot).or_default());
         match entry.change {
             Change::Commit { retention_ms, offsets } => {
+                groups.commits += 1;
                 let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
                 for (partition, committed) in offsets {
-                    group.offsets.insert(partition, Committed { at_ms: now_ms, retention_ms, ..committed });
+                    let committed = Committed { at_ms: now_ms, retention_ms, turn: groups.commits, ..committed };
+                    group.offsets.insert(partition, committed);
                 }
+            }
+            Change::TransactionalCommit { producer, txn_no, offsets } => {
+                groups.commits += 1;
+                let turn = groups.commits;
+                let stamped = |(at, committed)| (at, Committed { at_ms: now_ms, turn, ..committed });
+                groups.pending.add(producer, txn_no, &entry.group, offsets.into_iter().map(stamped).collect())?;
             }
             Change::Save(classic) => {
                 let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
                 group.kind = Kind::Classic(Box::new(Classic { since_ms: now_ms, ..classic }));
             }
-            Change::Delete => drop(groups.by_id.remove(&entry.group)),
+            Change::Delete => {
+                groups.pending.forget_group(&entry.group);
+                groups.by_id.remove(&entry.group);
+            }
             Change::DeleteOffsets { partitions, until_ms } => {
+                groups.pending.forget(&entry.group, &partitions, until_ms);
                 if let Some(group) = groups.by_id.get_mut(&entry.group) {
                     let group = Arc::make_mut(group);
                     // What was committed since it was looked at stays.
@@ -140,18 +179,40 @@ impl Groups {
                 }
             }
             Change::DeleteIfUnused => {
-                if groups.by_id.get(&entry.group).is_some_and(|g| g.offsets.is_empty() && !g.has_members()) {
+                let unused = |g: &Arc<Group>| g.offsets.is_empty() && !g.has_members();
+                if groups.by_id.get(&entry.group).is_some_and(unused)
+                    && groups.pending.of(&entry.group).next().is_none()
+                {
                     groups.by_id.remove(&entry.group);
                 }
             }
         }
-        if groups.by_id.is_empty() {
-            self.slots.remove(&entry.slot);
+        self.drop_if_empty(entry.slot);
+        Ok(())
+    }
+
+    fn drop_if_empty(&mut self, slot: Slot) {
+        if self.slots.get(&slot).is_some_and(|groups| groups.by_id.is_empty() && groups.pending.is_empty()) {
+            self.slots.remove(&slot);
+        }
+    }
+
+    /// See [`Entry::ExpireProducers`](crate::shard::Entry::ExpireProducers).
+    pub(in crate::shard) fn forget_producers(&mut self, before: Timestamp) {
+        let slots: Vec<Slot> = self.slots.keys().copied().collect();
+        for slot in slots {
+            if let Some(groups) = self.slots.get_mut(&slot).filter(|groups| !groups.pending.is_empty()) {
+                Arc::make_mut(groups).pending.forget_producers(before);
+            }
+            self.drop_if_empty(slot);
         }
     }
 
     /// The topic is deleted: nobody asks for its offsets any more.
     pub(in crate::shard) fn forget_topic(&mut self, topic: TopicId) {
+        for groups in self.slots.values_mut().filter(|groups| !groups.pending.is_empty()) {
+            Arc::make_mut(groups).pending.forget_topic(topic);
+        }
         let of_topic = |group: &Arc<Group>| group.offsets.keys().any(|partition| partition.topic == topic);
         for groups in self.slots.values_mut().filter(|groups| groups.by_id.values().any(of_topic)) {
             for group in Arc::make_mut(groups).by_id.values_mut().filter(|group| of_topic(group)) {

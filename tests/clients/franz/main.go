@@ -33,7 +33,7 @@ func main() {
 		os.Exit(1)
 	}
 	defer c.close()
-	cases := append(append(append(topicCases, recordCases...), offsetCases...), groupCases...)
+	cases := append(append(append(append(topicCases, recordCases...), offsetCases...), groupCases...), transactionCases...)
 	if zones := os.Getenv("ZONES"); zones != "" {
 		cases = append(cases, zoneCases(strings.Split(zones, ","))...)
 	}

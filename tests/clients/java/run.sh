@@ -158,6 +158,41 @@ deletes_groups() {
     groups --describe --group "$group" 2>&1 | grep -c GroupIdNotFound >/dev/null
 }
 
+# A transaction every 100 ms; its producer adds no partitions itself and raises its epoch with every end (KIP-890).
+transactions() {
+    local topic=java-transactions-$RUN
+    topic --create --topic "$topic" --partitions 3 &&
+        tool ProducerPerformance --topic "$topic" --num-records 20000 --record-size 100 --throughput 10000 \
+            --transactional-id "$topic" --transaction-duration-ms 100 >"$WORK/perf" || { cat "$WORK/perf" && return 1; }
+    grep -q '^20000 records sent' "$WORK/perf" || { cat "$WORK/perf" && return 1; }
+    tool consumer.ConsoleConsumer --topic "$topic" --from-beginning --isolation-level read_committed \
+        --max-messages 20000 --timeout-ms 30000 >"$WORK/committed" 2>"$WORK/consumer.err" || { cat "$WORK/consumer.err" && return 1; }
+    same "$(wc -l <"$WORK/committed")" 20000
+}
+
+describes_transactions() {
+    local id=java-transactions-$RUN
+    tool TransactionsCommand list >"$WORK/listed" && grep -q "^$id.*CompleteCommit" "$WORK/listed" &&
+        tool TransactionsCommand describe --transactional-id "$id" >"$WORK/described" &&
+        grep -q "$id.*CompleteCommit" "$WORK/described" || { cat "$WORK/listed" "$WORK/described" && return 1; }
+}
+
+# The copier aborts at random and reads again what it had read; each record is copied once, as readers of committed
+# records see it.
+copies() {
+    local in=java-in-$RUN out=java-out-$RUN
+    topic --create --topic "$in" --partitions 1 && topic --create --topic "$out" --partitions 1 &&
+        tool VerifiableProducer --topic "$in" --max-messages 3000 --throughput -1 --acks -1 >"$WORK/produced" || return
+    timeout 120 java -Xmx256m -Dlog4j2.level=ERROR -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" \
+        org.apache.kafka.tools.TransactionalMessageCopier --broker-list "$BOOTSTRAP" --input-topic "$in" \
+        --input-partition 0 --output-topic "$out" --transactional-id "copier-$RUN" --consumer-group "copier-$RUN" \
+        --transaction-size 100 --transaction-timeout 10000 --enable-random-aborts "$@" >"$WORK/copied" 2>"$WORK/copier.err" ||
+        { tail -n 3 "$WORK/copied" && tail -n 20 "$WORK/copier.err" && return 1; }
+    tool consumer.ConsoleConsumer --topic "$out" --from-beginning --isolation-level read_committed \
+        --max-messages 3000 --timeout-ms 30000 >"$WORK/committed" 2>"$WORK/consumer.err" || { cat "$WORK/consumer.err" && return 1; }
+    same "$(sort -n "$WORK/committed" | uniq | wc -l)" 3000
+}
+
 deletes() {
     topic --delete --topic "java-$RUN" && until_true gone "java-$RUN"
 }
@@ -176,5 +211,11 @@ claim console_consumer_reads_everything_as_a_group console_group
 claim consumer_groups_command_lists_and_describes describes_groups
 claim consumer_groups_command_resets_and_deletes_offsets moves_groups
 claim consumer_groups_command_deletes_a_group deletes_groups
+claim producer_performance_commits_transactions transactions
+claim transactions_command_lists_and_describes describes_transactions
+claim transactional_message_copier_copies_each_record_once copies
+RUN=$RUN-group
+claim transactional_message_copier_copies_as_a_member_of_its_group copies --group-mode --use-group-metadata
+RUN=${RUN%-group}
 claim topic_command_deletes deletes
 tally java

@@ -191,6 +191,13 @@ class Cases:
         assert group not in self.client.groups()
         self.refused("GROUP_ID_NOT_FOUND", self.client.delete_group, group)
 
+    def case_committed_is_read_and_aborted_is_not(self):
+        topic = self.topic("transactions")
+        self.client.transact(topic, topic, [(b"a", True), (b"b", False), (b"c", False), (b"d", True)])
+        assert self.client.committed_values(topic, 2) == [b"a", b"d"]
+        # Each end takes an offset too.
+        self.until(lambda: self.client.bounds(topic, 0) == (0, 8))
+
 
 def main(client, bootstrap):
     module = importlib.import_module(f"with_{client}")

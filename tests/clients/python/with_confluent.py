@@ -118,6 +118,29 @@ class Client:
             records.append(Record(message.key(), message.value(), headers, message.timestamp()[1], message.offset()))
         return records
 
+    def transact(self, transactional_id, topic, ends):
+        """A transaction of one record for each: (value, whether it is committed)."""
+        producer = Producer(self.settings | {"transactional.id": transactional_id})
+        producer.init_transactions(SECONDS_MAX)
+        for value, commit in ends:
+            producer.begin_transaction()
+            producer.produce(topic, value, partition=0)
+            producer.flush(SECONDS_MAX)
+            (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS_MAX)
+
+    def committed_values(self, topic, count):
+        settings = {"group.id": "committed", "enable.auto.commit": False, "isolation.level": "read_committed"}
+        consumer = Consumer(self.settings | settings)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        values, deadline = [], time.monotonic() + SECONDS_MAX
+        while len(values) < count:
+            assert time.monotonic() < deadline, f"{values} after {SECONDS_MAX} s"
+            message = consumer.poll(0.2)
+            if message is not None and not message.error():
+                values.append(message.value())
+        consumer.close()
+        return values
+
     def bounds(self, topic, partition):
         return self.consumer.get_watermark_offsets(TopicPartition(topic, partition), SECONDS_MAX)
 

@@ -135,6 +135,29 @@ class Client:
                 records.append(Record(r.key, r.value, list(r.headers), r.timestamp, r.offset))
         return records[: end - start]
 
+    def transact(self, transactional_id, topic, ends):
+        producer = KafkaProducer(**self.settings, transactional_id=transactional_id)
+        try:
+            producer.init_transactions()
+            for value, commit in ends:
+                producer.begin_transaction()
+                self.answered(producer.send(topic, value, partition=0).get, SECONDS_MAX)
+                producer.commit_transaction() if commit else producer.abort_transaction()
+        finally:
+            producer.close(timeout=5)
+
+    def committed_values(self, topic, count):
+        consumer = KafkaConsumer(**self.settings, enable_auto_commit=False, isolation_level="read_committed")
+        place = TopicPartition(topic, 0)
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        values, deadline = [], time.monotonic() + SECONDS_MAX
+        while len(values) < count:
+            assert time.monotonic() < deadline, f"{values} after {SECONDS_MAX} s"
+            values += [r.value for r in self.answered(consumer.poll, timeout_ms=200).get(place, [])]
+        consumer.close()
+        return values
+
     def bounds(self, topic, partition):
         place = TopicPartition(topic, partition)
         first, last = self.consumer.beginning_offsets([place]), self.consumer.end_offsets([place])

@@ -110,7 +110,7 @@ impl Site {
                 self.applied.get_or_insert_default().kind = Kind::Classic(Box::new(classic.clone()));
             }
             Change::Delete => self.applied = None,
-            Change::DeleteOffsets { .. } | Change::DeleteIfUnused => {}
+            Change::TransactionalCommit { .. } | Change::DeleteOffsets { .. } | Change::DeleteIfUnused => {}
         }
     }
 

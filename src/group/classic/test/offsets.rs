@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::shard::group::Committed;
-use crate::types::{Partition, TopicId};
+use crate::types::{Partition, Producer, TopicId};
 
 fn at(topic: u8) -> Partition {
     Partition { topic: TopicId::from_bytes([topic; 16]), index: 0 }
@@ -14,6 +14,7 @@ fn commit(caller: Caller) -> Commit {
         retention_ms: None,
         offsets: vec![(at(1), Committed { offset: 7, ..Committed::default() })],
         knows_group_id_not_found: true,
+        transaction: None,
     }
 }
 
@@ -59,6 +60,31 @@ fn members_commit_in_their_generation_only_and_not_before_they_are_assigned() {
     site.joined(first);
     assert_eq!(committed(&mut site, caller(&ids[1], 1)), ErrorCode::IllegalGeneration);
     assert_eq!(committed(&mut site, caller(&ids[1], 2)), ErrorCode::RebalanceInProgress);
+}
+
+#[test]
+fn a_commit_within_a_transaction_is_allowed_by_rules_of_its_own() {
+    let mut site = Site::new();
+    let transaction = Some(InTransaction { producer: Producer { id: 5, epoch: 1 }, txn_no: 3 });
+    let commits = |site: &mut Site, caller: Caller| {
+        let knows_group_id_not_found = false;
+        code(site.told(Ask::Commit(Commit { transaction, knows_group_id_not_found, ..commit(caller) })))
+    };
+    assert_eq!(commits(&mut site, caller("m", 3)), ErrorCode::IllegalGeneration, "there is no group");
+    assert_eq!(commits(&mut site, caller("", -1)), ErrorCode::None);
+    let Some(Change::TransactionalCommit { producer, txn_no, offsets }) = site.log.last() else {
+        panic!("{:?}", site.log)
+    };
+    assert_eq!((producer.id, producer.epoch, *txn_no, offsets.len()), (5, 1, 3, 1));
+    let ids = site.stable(&["a", "b"]);
+    assert_eq!(commits(&mut site, caller("", -1)), ErrorCode::None, "a producer that is not told of members");
+    assert_eq!(commits(&mut site, caller(&ids[0], 1)), ErrorCode::None);
+    assert_eq!(commits(&mut site, caller(&ids[0], 0)), ErrorCode::IllegalGeneration);
+    assert_eq!(commits(&mut site, caller("nobody", 1)), ErrorCode::UnknownMemberId);
+    assert_eq!(commits(&mut site, caller(&ids[0], -1)), ErrorCode::IllegalGeneration);
+    let (first, _) = (site.ask(join("", &ids[0])), site.ask(join("", &ids[1])));
+    site.joined(first);
+    assert_eq!(commits(&mut site, caller(&ids[0], 2)), ErrorCode::None, "not assigned yet");
 }
 
 #[test]

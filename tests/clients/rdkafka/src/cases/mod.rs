@@ -4,10 +4,17 @@ mod groups;
 mod offsets;
 mod produce;
 mod topics;
+mod transactions;
 mod write;
 
 use crate::suite::Run;
 
 pub fn all() -> impl Iterator<Item = (&'static str, Run)> {
-    topics::CASES.iter().chain(produce::CASES).chain(offsets::CASES).chain(groups::CASES).copied()
+    topics::CASES
+        .iter()
+        .chain(produce::CASES)
+        .chain(offsets::CASES)
+        .chain(groups::CASES)
+        .chain(transactions::CASES)
+        .copied()
 }

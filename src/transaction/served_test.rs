@@ -1,0 +1,424 @@
+//! The whole room over sockets of real brokers.
+
+use std::time::Duration;
+
+use kafka_protocol::messages::add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction};
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_transactions_response::TransactionState;
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
+use kafka_protocol::messages::*;
+
+use crate::batch::build::Spec;
+use crate::node::Node;
+use crate::node::testing::{Client, Site, broker_in, records_of, text};
+use crate::protocol::{ErrorCode, StrBytes};
+use crate::types::Producer;
+
+const FEW: &[&str] =
+    &["--offsets-topic-partitions=3", "--transaction-topic-partitions=3", "--transaction-max-timeout=1min"];
+const T: &str = "t";
+
+fn id_of(id: &'static str) -> TransactionalId {
+    text(id).into()
+}
+
+fn at(id: i64, epoch: i16) -> Producer {
+    Producer { id, epoch }
+}
+
+#[allow(async_fn_in_trait)]
+trait Transacts {
+    async fn topic(&mut self, name: &'static str);
+    async fn coordinator(&mut self, key_type: i8, key: &'static str) -> (i16, i32);
+    async fn init(&mut self, version: i16, id: &'static str, has: Option<Producer>) -> Result<Producer, i16>;
+    async fn add(&mut self, version: i16, id: &'static str, producer: Producer, topic: &'static str) -> i16;
+    async fn write(&mut self, version: i16, id: &'static str, producer: Producer, sequence: i32) -> Result<i64, i16>;
+    async fn end(&mut self, version: i16, id: &'static str, p: Producer, commit: bool) -> Result<Producer, i16>;
+    async fn add_group(&mut self, version: i16, id: &'static str, producer: Producer, group: &'static str) -> i16;
+    async fn commit_offset(&mut self, v: i16, id: &'static str, p: Producer, group: &'static str, at: i64) -> i16;
+    async fn committed(&mut self, group: &'static str) -> i64;
+    async fn describe(&mut self, id: &'static str) -> TransactionState;
+    async fn completed(&mut self, id: &'static str) -> TransactionState;
+    async fn end_offset(&mut self, isolation: i8) -> i64;
+}
+
+impl Transacts for Client {
+    async fn topic(&mut self, name: &'static str) {
+        let topic = CreatableTopic::default().with_name(text(name).into()).with_num_partitions(1);
+        let request = CreateTopicsRequest::default().with_topics(vec![topic.with_replication_factor(-1)]);
+        let created: CreateTopicsResponse = self.ask(ApiKey::CreateTopics, 7, &request.with_timeout_ms(30_000)).await;
+        assert_eq!(created.topics[0].error_code, 0);
+    }
+
+    async fn coordinator(&mut self, key_type: i8, key: &'static str) -> (i16, i32) {
+        let request = FindCoordinatorRequest::default().with_key_type(key_type).with_coordinator_keys(vec![text(key)]);
+        let found: FindCoordinatorResponse = self.ask(ApiKey::FindCoordinator, 4, &request).await;
+        (found.coordinators[0].error_code, found.coordinators[0].node_id.0)
+    }
+
+    async fn init(&mut self, version: i16, id: &'static str, has: Option<Producer>) -> Result<Producer, i16> {
+        let has = has.unwrap_or(at(-1, -1));
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(Some(id_of(id)))
+            .with_transaction_timeout_ms(60_000)
+            .with_producer_id(has.id.into())
+            .with_producer_epoch(has.epoch);
+        let request = if version < 3 { request.with_producer_id((-1).into()).with_producer_epoch(-1) } else { request };
+        let answer: InitProducerIdResponse = self.ask(ApiKey::InitProducerId, version, &request).await;
+        match answer.error_code {
+            0 => Ok(at(answer.producer_id.0, answer.producer_epoch)),
+            error => Err(error),
+        }
+    }
+
+    async fn add(&mut self, version: i16, id: &'static str, producer: Producer, topic: &'static str) -> i16 {
+        let topics = vec![AddPartitionsToTxnTopic::default().with_name(text(topic).into()).with_partitions(vec![0])];
+        let request = match version {
+            0..=3 => AddPartitionsToTxnRequest::default()
+                .with_v3_and_below_transactional_id(id_of(id))
+                .with_v3_and_below_producer_id(producer.id.into())
+                .with_v3_and_below_producer_epoch(producer.epoch)
+                .with_v3_and_below_topics(topics),
+            _ => AddPartitionsToTxnRequest::default().with_transactions(vec![
+                AddPartitionsToTxnTransaction::default()
+                    .with_transactional_id(id_of(id))
+                    .with_producer_id(producer.id.into())
+                    .with_producer_epoch(producer.epoch)
+                    .with_topics(topics),
+            ]),
+        };
+        let answer: AddPartitionsToTxnResponse = self.ask(ApiKey::AddPartitionsToTxn, version, &request).await;
+        let topics = match version {
+            0..=3 => &answer.results_by_topic_v3_and_below,
+            _ => &answer.results_by_transaction[0].topic_results,
+        };
+        topics[0].results_by_partition[0].partition_error_code
+    }
+
+    async fn write(&mut self, version: i16, id: &'static str, producer: Producer, sequence: i32) -> Result<i64, i16> {
+        let spec = Spec { producer, base_sequence: sequence, transactional: true, ..Spec::default() };
+        let partition = PartitionProduceData::default().with_index(0).with_records(Some(records_of(2, &spec)));
+        let data = TopicProduceData::default().with_name(text(T).into()).with_partition_data(vec![partition]);
+        let request = ProduceRequest::default()
+            .with_transactional_id(Some(id_of(id)))
+            .with_acks(-1)
+            .with_timeout_ms(10_000)
+            .with_topic_data(vec![data]);
+        let answer: ProduceResponse = self.ask(ApiKey::Produce, version, &request).await;
+        let answer = &answer.responses[0].partition_responses[0];
+        if answer.error_code == 0 { Ok(answer.base_offset) } else { Err(answer.error_code) }
+    }
+
+    async fn end(&mut self, version: i16, id: &'static str, p: Producer, commit: bool) -> Result<Producer, i16> {
+        let request = EndTxnRequest::default()
+            .with_transactional_id(id_of(id))
+            .with_producer_id(p.id.into())
+            .with_producer_epoch(p.epoch)
+            .with_committed(commit);
+        let answer: EndTxnResponse = self.ask(ApiKey::EndTxn, version, &request).await;
+        match answer.error_code {
+            0 => Ok(at(answer.producer_id.0, answer.producer_epoch)),
+            error => Err(error),
+        }
+    }
+
+    async fn add_group(&mut self, version: i16, id: &'static str, producer: Producer, group: &'static str) -> i16 {
+        let request = AddOffsetsToTxnRequest::default()
+            .with_transactional_id(id_of(id))
+            .with_producer_id(producer.id.into())
+            .with_producer_epoch(producer.epoch)
+            .with_group_id(text(group).into());
+        let answer: AddOffsetsToTxnResponse = self.ask(ApiKey::AddOffsetsToTxn, version, &request).await;
+        answer.error_code
+    }
+
+    async fn commit_offset(&mut self, v: i16, id: &'static str, p: Producer, group: &'static str, at: i64) -> i16 {
+        let partition = TxnOffsetCommitRequestPartition::default().with_committed_offset(at);
+        let topic = TxnOffsetCommitRequestTopic::default().with_name(text(T).into()).with_partitions(vec![partition]);
+        let request = TxnOffsetCommitRequest::default()
+            .with_transactional_id(id_of(id))
+            .with_group_id(text(group).into())
+            .with_producer_id(p.id.into())
+            .with_producer_epoch(p.epoch)
+            .with_topics(vec![topic]);
+        let answer: TxnOffsetCommitResponse = self.ask(ApiKey::TxnOffsetCommit, v, &request).await;
+        answer.topics[0].partitions[0].error_code
+    }
+
+    async fn committed(&mut self, group: &'static str) -> i64 {
+        let topic = OffsetFetchRequestTopics::default().with_name(text(T).into()).with_partition_indexes(vec![0]);
+        let group = OffsetFetchRequestGroup::default().with_group_id(text(group).into()).with_topics(Some(vec![topic]));
+        let request = OffsetFetchRequest::default().with_groups(vec![group]);
+        let answer: OffsetFetchResponse = self.ask(ApiKey::OffsetFetch, 8, &request).await;
+        assert_eq!(answer.groups[0].error_code, 0);
+        answer.groups[0].topics[0].partitions[0].committed_offset
+    }
+
+    async fn describe(&mut self, id: &'static str) -> TransactionState {
+        let request = DescribeTransactionsRequest::default().with_transactional_ids(vec![id_of(id)]);
+        let answer: DescribeTransactionsResponse = self.ask(ApiKey::DescribeTransactions, 0, &request).await;
+        answer.transaction_states[0].clone()
+    }
+
+    /// Asks until every partition knows of the end.
+    async fn completed(&mut self, id: &'static str) -> TransactionState {
+        let complete = async {
+            loop {
+                let state = self.describe(id).await;
+                if state.error_code == 0 && state.transaction_state.starts_with("Complete") {
+                    return state;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), complete).await.expect("the transaction is never complete")
+    }
+
+    /// High watermark, or last stable offset with isolation 1.
+    async fn end_offset(&mut self, isolation: i8) -> i64 {
+        let partition = ListOffsetsPartition::default().with_timestamp(-1);
+        let topic = ListOffsetsTopic::default().with_name(text(T).into()).with_partitions(vec![partition]);
+        let request = ListOffsetsRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_isolation_level(isolation)
+            .with_topics(vec![topic]);
+        let answer: ListOffsetsResponse = self.ask(ApiKey::ListOffsets, 7, &request).await;
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+        answer.topics[0].partitions[0].offset
+    }
+}
+
+/// A broker with the topic [`T`] that coordinates every id and group.
+async fn alone() -> (Node, Client, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, mut client) = broker_in(dir.path(), FEW).await;
+    client.topic(T).await;
+    assert_eq!((client.coordinator(1, "x").await.0, client.coordinator(0, "g").await.0), (0, 0));
+    (node, client, dir)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_version_of_every_transaction_api_is_answered() {
+    let (node, mut client, _dir) = alone().await;
+    for version in 0..=5 {
+        let mut producer = client.init(version, "x", None).await.unwrap();
+        for round in 0..2 {
+            let sequence = if version < 5 { 2 * round } else { 0 };
+            assert_eq!(client.add(version, "x", producer, T).await, 0, "{version}");
+            assert_eq!(client.add_group(version.min(4), "x", producer, "g").await, 0, "{version}");
+            assert_eq!(client.commit_offset(version, "x", producer, "g", 3).await, 0, "{version}");
+            client.write(11, "x", producer, sequence).await.unwrap();
+            let state = client.describe("x").await;
+            assert_eq!((state.transaction_state.as_str(), state.transaction_timeout_ms), ("Ongoing", 60_000));
+            let topics: Vec<&str> = state.topics.iter().map(|topic| topic.topic.as_str()).collect();
+            assert_eq!(topics.len(), 2, "{topics:?}");
+            let next = client.end(version, "x", producer, round == 0).await.unwrap();
+            match version {
+                5 => producer = Producer { epoch: producer.epoch + 1, ..producer },
+                _ => assert_eq!(next, at(-1, -1)),
+            }
+        }
+        assert_eq!(client.completed("x").await.transaction_state.as_str(), "CompleteAbort");
+    }
+    for version in 0..=1 {
+        let list = async |client: &mut Client, request: ListTransactionsRequest| {
+            let answer: ListTransactionsResponse = client.ask(ApiKey::ListTransactions, version, &request).await;
+            assert_eq!(answer.error_code, 0);
+            (answer.transaction_states.len(), answer.unknown_state_filters)
+        };
+        let all = ListTransactionsRequest::default().with_duration_filter(-1);
+        assert_eq!(list(&mut client, all.clone()).await, (1, vec![]));
+        let ongoing = all.clone().with_state_filters(vec![text("Ongoing"), text("Odd")]);
+        assert_eq!(list(&mut client, ongoing).await, (0, vec![text("Odd")]));
+        let other = all.with_producer_id_filters(vec![77.into()]);
+        assert_eq!(list(&mut client, other).await, (0, vec![]));
+    }
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_committed_counts_and_what_is_aborted_does_not() {
+    let (node, mut client, _dir) = alone().await;
+    let mut producer = client.init(5, "x", None).await.unwrap();
+    for (commit, offset, expected) in [(true, 7, 7), (false, 9, 7), (true, 11, 11)] {
+        let begin = client.end_offset(0).await;
+        assert_eq!(client.write(12, "x", producer, 0).await, Ok(begin), "the batch adds its partition itself");
+        assert_eq!(client.commit_offset(5, "x", producer, "g", offset).await, 0);
+        assert_eq!((client.end_offset(0).await, client.end_offset(1).await), (begin + 2, begin));
+        producer = client.end(5, "x", producer, commit).await.unwrap();
+        client.completed("x").await;
+        assert_eq!((client.end_offset(0).await, client.end_offset(1).await), (begin + 3, begin + 3), "with its marker");
+        assert_eq!(client.committed("g").await, expected);
+    }
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zombie_is_fenced_wherever_it_tries() {
+    let (node, mut client, _dir) = alone().await;
+    let zombie = client.init(4, "x", None).await.unwrap();
+    assert_eq!(client.add(3, "x", zombie, T).await, 0);
+    client.write(11, "x", zombie, 0).await.unwrap();
+    // Aborts what is open, and is answered when that is done.
+    let heir = client.init(4, "x", None).await.unwrap();
+    assert_eq!((heir.id, client.describe("x").await.transaction_state.as_str()), (zombie.id, "Empty"));
+    let (fenced, epoch) = (ErrorCode::ProducerFenced.code(), ErrorCode::InvalidProducerEpoch.code());
+    assert_eq!(client.add(3, "x", zombie, T).await, fenced);
+    assert_eq!(client.add(1, "x", zombie, T).await, epoch, "an older client");
+    assert_eq!(client.add_group(3, "x", zombie, "g").await, fenced);
+    assert_eq!(client.add_group(1, "x", zombie, "g").await, epoch);
+    assert_eq!(client.end(3, "x", zombie, true).await, Err(fenced));
+    assert_eq!(client.end(1, "x", zombie, true).await, Err(epoch));
+    assert_eq!(client.end(5, "x", zombie, false).await, Err(fenced));
+    assert_eq!(client.init(5, "x", Some(zombie)).await, Err(fenced));
+    assert_eq!(client.init(3, "x", Some(zombie)).await, Err(epoch));
+    assert_eq!(client.write(11, "x", zombie, 2).await, Err(epoch));
+    assert_eq!(client.write(12, "x", zombie, 2).await, Err(epoch));
+    assert_eq!(client.commit_offset(3, "x", zombie, "g", 1).await, epoch);
+    assert_eq!(client.end_offset(1).await, 3);
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_request_is_said_in_kafkas_words() {
+    let (node, mut client, _dir) = alone().await;
+    let init = async |client: &mut Client, id: &'static str, timeout_ms: i32| {
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(Some(id_of(id)))
+            .with_transaction_timeout_ms(timeout_ms);
+        let answer: InitProducerIdResponse = client.ask(ApiKey::InitProducerId, 2, &request).await;
+        answer.error_code
+    };
+    let timeout = ErrorCode::InvalidTransactionTimeout.code();
+    assert_eq!(init(&mut client, "x", 60_001).await, timeout);
+    assert_eq!(init(&mut client, "x", 0).await, timeout);
+    assert_eq!(init(&mut client, "x", -1).await, timeout);
+    assert_eq!(init(&mut client, "", 1000).await, ErrorCode::InvalidRequest.code());
+    let nobody = at(12_345, 0);
+    let unknown = ErrorCode::InvalidProducerIdMapping.code();
+    assert_eq!(client.add(3, "x", nobody, T).await, unknown);
+    assert_eq!(client.end(3, "x", nobody, true).await, Err(unknown));
+    assert_eq!(client.write(11, "x", nobody, 0).await, Err(unknown));
+    assert_eq!(client.describe("x").await.error_code, ErrorCode::TransactionalIdNotFound.code());
+    let producer = client.init(4, "x", None).await.unwrap();
+    let state = ErrorCode::InvalidTxnState.code();
+    assert_eq!(client.end(3, "x", producer, true).await, Err(state));
+    assert_eq!(client.write(10, "x", producer, 0).await, Err(state), "its partition was not added");
+    let abortable = ErrorCode::TransactionAbortable.code();
+    assert_eq!(client.write(11, "x", producer, 0).await, Err(abortable), "a producer that knows the word");
+    assert_eq!(client.commit_offset(3, "x", producer, "g", 1).await, state);
+    assert_eq!(client.commit_offset(4, "x", producer, "g", 1).await, abortable);
+    assert_eq!(client.add(3, "x", producer, "nowhere").await, ErrorCode::UnknownTopicOrPartition.code());
+    let hidden = ErrorCode::TopicAuthorizationFailed.code();
+    assert_eq!(client.add(3, "x", producer, "__transaction_state").await, hidden);
+    assert_eq!(client.end_offset(0).await, 0);
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_ends_though_a_topic_of_it_was_deleted() {
+    let (node, mut client, _dir) = alone().await;
+    client.topic("gone").await;
+    let producer = client.init(4, "x", None).await.unwrap();
+    assert_eq!(client.add(3, "x", producer, "gone").await, 0);
+    assert_eq!(client.add(3, "x", producer, T).await, 0);
+    let gone = DeleteTopicState::default().with_name(Some(text("gone").into()));
+    let request = DeleteTopicsRequest::default().with_topics(vec![gone]).with_timeout_ms(30_000);
+    let deleted: DeleteTopicsResponse = client.ask(ApiKey::DeleteTopics, 6, &request).await;
+    assert_eq!(deleted.responses[0].error_code, 0);
+    let topics: Vec<StrBytes> = client.describe("x").await.topics.into_iter().map(|topic| topic.topic.0).collect();
+    assert_eq!(topics, [text(T)]);
+    client.end(3, "x", producer, true).await.unwrap();
+    assert_eq!(client.completed("x").await.transaction_state.as_str(), "CompleteCommit");
+    assert_eq!(client.end_offset(1).await, 1, "a marker where nothing was written");
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, mut client) = broker_in(dir.path(), FEW).await;
+    client.topic(T).await;
+    client.coordinator(1, "x").await;
+    let producer = client.init(5, "x", None).await.unwrap();
+    client.write(12, "x", producer, 0).await.unwrap();
+    node.shut_down().await;
+    let (node, mut client) = broker_in(dir.path(), FEW).await;
+    assert_eq!(client.coordinator(1, "x").await.0, 0);
+    assert_eq!(client.write(12, "x", producer, 2).await, Ok(2));
+    let next = client.end(5, "x", producer, true).await.unwrap();
+    assert_eq!(next, Producer { epoch: producer.epoch + 1, ..producer });
+    client.completed("x").await;
+    assert_eq!(client.end_offset(1).await, 5);
+    node.shut_down().await;
+}
+
+/// Asks until the answer is what is waited for.
+async fn coordinator_of(nodes: &[Node], id: &'static str, is: impl Fn(i32) -> bool) -> usize {
+    let mut client = Client::connect(nodes.last().unwrap()).await;
+    let found = async {
+        loop {
+            let (error, broker) = client.coordinator(1, id).await;
+            let at = nodes.iter().position(|node| node.cluster().broker_id() == broker);
+            if let Some(at) = at.filter(|_| error == 0 && is(broker)) {
+                return at;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.expect("no such coordinator")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_coordinator_ends_what_the_last_one_answered() {
+    let site = Site::new(3);
+    let mut nodes = Vec::new();
+    for broker in 0..3 {
+        nodes.push(site.start(broker, &[0, 1, 2]).await);
+    }
+    Client::connect(&nodes[2]).await.topic(T).await;
+    let first = coordinator_of(&nodes, "x", |_| true).await;
+    let mut client = Client::connect(&nodes[first]).await;
+    let producer = client.init(5, "x", None).await.unwrap();
+    let elsewhere = (first + 1) % 3;
+    let mut other = Client::connect(&nodes[elsewhere]).await;
+    assert_eq!(other.init(5, "x", None).await, Err(ErrorCode::NotCoordinator.code()));
+    assert_eq!(other.end(5, "x", producer, true).await, Err(ErrorCode::NotCoordinator.code()));
+    assert_eq!(other.describe("x").await.error_code, ErrorCode::NotCoordinator.code());
+    // Any broker takes its batches, and asks the coordinator.
+    assert_eq!(other.write(12, "x", producer, 0).await, Ok(0));
+    let next = client.end(5, "x", producer, true).await.unwrap();
+    let stopped = nodes.remove(first);
+    let was = stopped.cluster().broker_id();
+    stopped.shut_down().await;
+    let second = coordinator_of(&nodes, "x", |broker| broker != was).await;
+    let mut client = Client::connect(&nodes[second]).await;
+    assert_eq!(client.completed("x").await.transaction_state.as_str(), "CompleteCommit");
+    let repeated = async { client.end(5, "x", producer, true).await };
+    assert_eq!(repeated.await, Ok(next), "the answer was lost");
+    let mut other = Client::connect(&nodes[1 - second]).await;
+    assert_eq!(other.write(12, "x", next, 0).await, Ok(3), "one marker, however often it was sent");
+    client.end(5, "x", next, false).await.unwrap();
+    client.completed("x").await;
+    assert_eq!((client.end_offset(0).await, client.end_offset(1).await), (6, 6));
+    for node in nodes {
+        node.shut_down().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_topic_of_transactions_is_internal_and_left_alone() {
+    let (node, mut client, _dir) = alone().await;
+    let metadata: MetadataResponse =
+        client.ask(ApiKey::Metadata, 12, &MetadataRequest::default().with_topics(None)).await;
+    let topic =
+        metadata.topics.iter().find(|topic| topic.name.as_ref().is_some_and(|n| n.0.as_str() == "__transaction_state"));
+    let topic = topic.expect("made when the first id came");
+    assert!(topic.is_internal);
+    assert_eq!(topic.partitions.len(), 3);
+    node.shut_down().await;
+}
