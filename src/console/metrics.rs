@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
+use crate::group::Coordinators;
 use crate::index::Shards;
 use crate::object::{HedgeCounts, zonal};
 use crate::peer;
@@ -32,12 +33,14 @@ pub struct Sources {
     pub uploads: Arc<upload::Counters>,
     pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
+    pub groups: Arc<Coordinators>,
 }
 
 pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
     sources.put_hedges.register(&mut registry, "put");
+    sources.groups.metrics().register(&mut registry);
     sources.zonal.iter().for_each(|zonal| zonal.register(&mut registry));
     registry.register_collector(Box::new(sources));
     registry

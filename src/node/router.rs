@@ -85,6 +85,12 @@ impl Router for Rooms {
             ApiKey::SyncGroup => reply(async move { group::sync_group(&groups, version, body).await }),
             ApiKey::Heartbeat => reply(async move { group::heartbeat(&groups, version, body).await }),
             ApiKey::LeaveGroup => reply(async move { group::leave_group(&groups, version, body).await }),
+            ApiKey::ConsumerGroupHeartbeat => {
+                reply(async move { group::consumer_group_heartbeat(&groups, &context, version, body).await })
+            }
+            ApiKey::ConsumerGroupDescribe => {
+                reply(async move { group::consumer_group_describe(&groups, version, body).await })
+            }
             ApiKey::OffsetCommit => reply(async move { group::offset_commit(&groups, version, body).await }),
             ApiKey::TxnOffsetCommit => reply(async move { group::txn_offset_commit(&groups, version, body).await }),
             ApiKey::OffsetFetch => reply(async move { group::offset_fetch(&groups, version, body).await }),

@@ -273,6 +273,7 @@ impl Node {
                     uploads,
                     put_hedges: put_hedger.counts,
                     server: server.clone(),
+                    groups: coordinators.clone(),
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
             }
