@@ -7,6 +7,7 @@
 #   quick NAME…                 what QUICK=1 leaves of the suite
 #   end                         `SUITE: N passed, M failed, K excepted`; fails unless M is 0
 #
+# A name may be PASS:TEST, where a suite is run several times; what is said of TEST holds in every pass.
 # SUITE.exceptions names tests that need not pass, one a line, with the reason. They are not run, except with
 # EXCEPTED=1, which shows those that pass by now. A test that skips itself proves nothing: it fails, or is an exception.
 # ONLY=PATTERN runs the tests that match a shell pattern. CLUSTER_PREBUILT=DIR takes the broker from there.
@@ -35,14 +36,14 @@ quick() {
     for name in "$@"; do QUICK_TESTS[$name]=1; done
 }
 
-excepted() { grep -qs "^$1 " "$CONFORMANCE_DIR/$SUITE.exceptions"; }
+excepted() { grep -qs -e "^$1 " -e "^${1#*:} " "$CONFORMANCE_DIR/$SUITE.exceptions"; }
 
 try() {
     local name=$1 log=$CONFORMANCE_LOGS/${1//\//.}.log started=$SECONDS code
     shift
-    [ -z "${QUICK:-}" ] || [ -n "${QUICK_TESTS[$name]:-}" ] || return 0
+    [ -z "${QUICK:-}" ] || [ -n "${QUICK_TESTS[${name#*:}]:-}" ] || return 0
     # shellcheck disable=SC2053 # ONLY is a pattern
-    [ -z "${ONLY:-}" ] || [[ $name == $ONLY ]] || return 0
+    [ -z "${ONLY:-}" ] || [[ $name == $ONLY || ${name#*:} == $ONLY ]] || return 0
     if excepted "$name" && [ -z "${EXCEPTED:-}" ]; then
         EXCEPTIONS=$((EXCEPTIONS + 1))
         return 0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # librdkafka's own tests, those that need a broker: all of them are tried, the exceptions say why not.
 #
-#   PASSES="plain idempotent consumer"     plain; with idempotence on in every producer; with the consumer protocol
+#   PASSES="plain idempotent consumer"     plain; with idempotence on in every producer; with the consumer protocol;
+#                                          all three by default, but QUICK=1 is plain alone
 #
 # Only QUICK=1 gives the runner -Q: it leaves out whatever is not marked as quick, and calls a test passed of which
 # nothing is left (0018, 0019 and 0026 send no request). A pass within a few milliseconds is none here.
@@ -77,12 +78,11 @@ P
 }
 
 suite() { # PASS SCENARIO
-    local name scenario emulation prefix=
-    [ "$1" = plain ] || prefix=$1:
+    local name scenario emulation
     printf 'bootstrap.servers=%s\ntest.timeout.multiplier=%s\n' "$CLUSTER_BOOTSTRAP" "${PATIENCE:-2}" \
         >"$CONFORMANCE_LOGS/test.conf"
     while read -r name scenario emulation <&3; do
-        [ "$scenario" = "$2" ] && try "$prefix$name" librdkafka_test "$1" "$name" "$scenario" "$emulation"
+        [ "$scenario" = "$2" ] && try "$1:$name" librdkafka_test "$1" "$name" "$scenario" "$emulation"
     done 3<"$CONFORMANCE_BUILD/librdkafka.tests"
 }
 
@@ -92,13 +92,17 @@ quick 0001_multiobj 0005_order 0012_produce_consume 0015_offsets_seek 0017_compr
     0031_get_offsets 0039_event_dr 0054_offset_time 0059_bsearch 0073_headers 0081_admin 0103_transactions 0107_topic_recreate
 # 0089 and 0113 count on it that consumers which start together are in the group's first generation.
 begin librdkafka 4 3
+if [ -z "${PASSES:-}" ]; then
+    PASSES=plain
+    [ -n "${QUICK:-}" ] || PASSES="plain idempotent consumer"
+fi
 kafka_path || fail "Kafka's tools"
-for pass in ${PASSES:-plain}; do suite "$pass" default; done
+for pass in $PASSES; do suite "$pass" default; done
 if [ -z "${QUICK:-}" ]; then
     cluster_stop
     export MILEPOST_AUTO_CREATE_TOPICS=false KAFKA_PROPERTIES="$KAFKA_PROPERTIES"$'\n'auto.create.topics.enable=false
     cluster_start "$TEST_DIR/librdkafka-noautocreate" 3 || fail "starting the cluster that creates no topics"
     BROKERS=$CLUSTER_BOOTSTRAP
-    for pass in ${PASSES:-plain}; do suite "$pass" noautocreate; done
+    for pass in $PASSES; do suite "$pass" noautocreate; done
 fi
 end
