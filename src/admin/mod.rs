@@ -8,28 +8,36 @@
 //! - **Limits**: [`PARTITIONS_MAX`] partitions per topic and per request, [`CONCURRENT_MAX`] topics of a request at a
 //!   time, [`WAIT_MAX`] per request.
 //!
-//! One file per API; `topics` is what they share.
+//! One file per API, or per few that belong together; `topics` is what they share.
 
 mod assignments;
 pub mod configs;
 mod create_partitions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod epochs;
 mod error;
 mod internal;
 mod leaders;
+mod log_dirs;
 mod metadata;
 mod names;
+mod quorum;
+mod reassignments;
 mod topics;
+mod unregister_broker;
 
+#[cfg(test)]
+mod delete_records_test;
 #[cfg(test)]
 mod metadata_test;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod served_test;
 
@@ -42,13 +50,19 @@ use kafka_protocol::protocol::StrBytes;
 pub use configs::Defaults;
 pub use create_partitions::create_partitions;
 pub use create_topics::create_topics;
+pub use delete_records::delete_records;
 pub use delete_topics::delete_topics;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
+pub use elect_leaders::elect_leaders;
 pub use error::Error;
 pub use internal::{CONSUMER_OFFSETS, TRANSACTION_STATE, is_internal};
+pub use log_dirs::{alter_replica_log_dirs, describe_log_dirs};
 pub use metadata::metadata;
+pub use quorum::{add_raft_voter, describe_quorum, remove_raft_voter};
+pub use reassignments::{alter_partition_reassignments, list_partition_reassignments};
+pub use unregister_broker::unregister_broker;
 
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;

@@ -27,6 +27,10 @@ pub enum Entry {
     ExpireProducers {
         before: Timestamp,
     },
+    /// Partitions begin at these offsets from here on; what is below is gone.
+    Trim {
+        starts: Vec<(Slot, Offset)>,
+    },
     Markers(Markers),
     Group(GroupEntry),
     GroupCommits(GroupCommits),
@@ -122,6 +126,7 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11, 32 and 33: a group's.
 const GROUP_CLOCK: u8 = 12;
+const TRIM: u8 = 44;
 // 20 to 24: a transaction's.
 const MARKERS: u8 = 40;
 // 41: a group's.
@@ -160,6 +165,14 @@ impl Entry {
                 out.put_slice(&[EXPIRE_PRODUCERS, 1]);
                 varint::put_signed(&mut out, *before);
             }
+            Entry::Trim { starts } => {
+                out.put_slice(&[TRIM, 1]);
+                varint::put(&mut out, starts.len() as u64);
+                for (slot, start) in starts {
+                    varint::put(&mut out, (*slot).into());
+                    varint::put_signed(&mut out, *start);
+                }
+            }
             Entry::Markers(markers) => {
                 out.put_slice(&[MARKERS, 1]);
                 markers.put(&mut out);
@@ -197,6 +210,9 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
+            (TRIM, 1) => Entry::Trim {
+                starts: (0..r.count(2)?).map(|_| Ok((r.int()?, r.signed()?))).collect::<Result<_, Malformed>>()?,
+            },
             (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
                 Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
             }
