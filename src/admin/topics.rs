@@ -67,7 +67,7 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
 
 fn configs(settings: &Settings, asked: &CreatableTopic) -> Result<BTreeMap<String, String>, Error> {
     let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
-    let configs = configs::validate(configs)?;
+    let configs = configs::topic::validate(configs)?;
     match configs.get(STORAGE_CLASS) {
         Some(class) if settings.classes.iter().all(|has| has.name() != class) => {
             Err(Error::InvalidConfig(format!("{STORAGE_CLASS}: this cluster has no {class} store")))

@@ -29,7 +29,7 @@ mod server_test;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -41,7 +41,7 @@ pub use metrics::Metrics;
 pub use server::Server;
 
 use crate::batch::Segments;
-use crate::protocol::{self, ApiKey, StrBytes};
+use crate::protocol::{self, ApiKey, Features, StrBytes};
 use crate::types::{AnswerMemory, Memory};
 
 /// Largest frame of any API but Produce.
@@ -71,6 +71,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The name of the listener that accepted it.
     pub listener: Arc<str>,
+    /// What the client is, and of which version, once it has said so (KIP-511).
+    pub software: OnceLock<Arc<(String, String)>>,
 }
 
 impl fmt::Display for Peer {
@@ -86,6 +88,8 @@ pub enum Outcome {
     Reply(Segments),
     /// The client expects nothing (acks = 0).
     NoReply,
+    /// As one of the above; then nothing is read from the connection for so long (KIP-219).
+    Throttled(Option<Segments>, Duration),
     /// The connection is closed once the answers before this one are written.
     Close(Cow<'static, str>),
 }
@@ -100,6 +104,11 @@ pub trait Router: Send + Sync + 'static {
     /// validates and enqueues, and waiting here is how a room pushes back. The answer may take longer:
     /// it is what the returned future yields. Dropped unfinished when the connection ends.
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending;
+
+    /// What ApiVersions tells beside the table of APIs.
+    fn features(&self) -> Features {
+        Features::default()
+    }
 }
 
 /// What clients may take from us.

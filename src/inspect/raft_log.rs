@@ -99,6 +99,9 @@ impl Printer {
                     "epoch_base": create.epoch_base,
                 }),
             ),
+            Ok(Entry::Stamping { topic, stamped, change }) => {
+                ("stamping", json!({ "topic": topic.to_string(), "stamped": stamped, "change": change }))
+            }
             Ok(Entry::Delete { topic }) => ("delete", json!({ "topic": topic.to_string() })),
             Ok(Entry::Release(release)) => (
                 "release",

@@ -11,7 +11,7 @@ use crate::connection::{Outcome, Peer, Pending, Request, Router};
 use crate::fetch::Fetch;
 use crate::group::{self, Groups};
 use crate::produce::{Answer, Produce};
-use crate::protocol::{self, ApiKey};
+use crate::protocol::{self, ApiKey, Features};
 use crate::transaction::{self, Transactions};
 
 /// How the names of listeners begin whose clients are in a zone; the zone follows.
@@ -33,7 +33,8 @@ impl Router for Rooms {
         let (admin, fetch, groups) = (self.admin.clone(), self.fetch.clone(), self.groups.clone());
         let transactions = self.transactions.clone();
         let listener = peer.listener.strip_prefix(ZONE_LISTENER).map(Arc::from);
-        let context = Context { client_id, address: peer.address, listener };
+        let software = peer.software.get().cloned();
+        let context = Context { client_id, address: peer.address, listener, software };
         match api {
             ApiKey::Produce => match self.produce.start(version, body, memory).await {
                 Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),
@@ -123,8 +124,32 @@ impl Router for Rooms {
             ApiKey::ListGroups => reply(async move { group::list_groups(&groups, version, body).await }),
             ApiKey::DeleteGroups => reply(async move { group::delete_groups(&groups, version, body).await }),
             ApiKey::OffsetDelete => reply(async move { group::offset_delete(&groups, version, body).await }),
+            ApiKey::AlterConfigs => reply(async move { admin::alter_configs(&admin, &context, version, body).await }),
+            ApiKey::IncrementalAlterConfigs => {
+                reply(async move { admin::incremental_alter_configs(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeClientQuotas => {
+                reply(async move { admin::describe_client_quotas(&admin, &context, version, body).await })
+            }
+            ApiKey::AlterClientQuotas => {
+                reply(async move { admin::alter_client_quotas(&admin, &context, version, body).await })
+            }
+            ApiKey::GetTelemetrySubscriptions => {
+                reply(async move { admin::get_telemetry_subscriptions(&admin, &context, version, body).await })
+            }
+            ApiKey::PushTelemetry => reply(async move { admin::push_telemetry(&admin, &context, version, body).await }),
+            ApiKey::ListConfigResources => {
+                reply(async move { admin::list_config_resources(&admin, &context, version, body).await })
+            }
+            ApiKey::UpdateFeatures => {
+                reply(async move { admin::update_features(&admin, &context, version, body).await })
+            }
             other => async move { Outcome::Close(format!("{other:?} is advertised but not routed").into()) }.boxed(),
         }
+    }
+
+    fn features(&self) -> Features {
+        self.admin.features()
     }
 }
 

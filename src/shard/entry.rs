@@ -34,6 +34,13 @@ pub enum Entry {
     Markers(Markers),
     Group(GroupEntry),
     GroupCommits(GroupCommits),
+    /// From here on appends to the topic's partitions are stamped or not. A change that is older than the last one known
+    /// changes nothing: it may be late.
+    Stamping {
+        topic: TopicId,
+        stamped: bool,
+        change: u64,
+    },
     Transaction(TransactionEntry),
     /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
@@ -128,6 +135,7 @@ const EXPIRE_PRODUCERS: u8 = 6;
 const GROUP_CLOCK: u8 = 12;
 const TRIM: u8 = 44;
 // 20 to 24: a transaction's.
+const STAMPING: u8 = 36;
 const MARKERS: u8 = 40;
 // 41: a group's.
 
@@ -172,6 +180,12 @@ impl Entry {
                     varint::put(&mut out, (*slot).into());
                     varint::put_signed(&mut out, *start);
                 }
+            }
+            Entry::Stamping { topic, stamped, change } => {
+                out.put_slice(&[STAMPING, 1]);
+                out.put_slice(topic.as_bytes());
+                out.put_u8((*stamped).into());
+                varint::put(&mut out, *change);
             }
             Entry::Markers(markers) => {
                 out.put_slice(&[MARKERS, 1]);
@@ -222,6 +236,9 @@ impl Entry {
             (group::COMMITS, 1) => Entry::GroupCommits(GroupCommits::read(&mut r)?),
             (MARKERS, 1) => Entry::Markers(Markers::read(&mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
+            (STAMPING, 1) => {
+                Entry::Stamping { topic: TopicId::from_bytes(r.array()?), stamped: r.byte()? != 0, change: r.u64()? }
+            }
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };
         r.finish()?;
