@@ -27,7 +27,8 @@ pub async fn create_topics(
     let request: CreateTopicsRequest = decode(version, body)?;
     let deadline = topics::deadline(request.timeout_ms);
     let repeated = names::repeated(request.topics.iter().map(|topic| topic.name.clone()));
-    let partitions: i64 = request.topics.iter().map(|topic| i64::from(topic.num_partitions.max(1))).sum();
+    let counted = |topic: &CreatableTopic| i64::from(topic.num_partitions.max(1)).max(topic.assignments.len() as i64);
+    let partitions: i64 = request.topics.iter().map(counted).sum();
     let too_much = request.topics.len() > TOPICS_MAX || partitions > i64::from(PARTITIONS_MAX);
     let (too_much, repeated, validate_only) = (&too_much, &repeated, request.validate_only);
     let view = admin.cluster.view();

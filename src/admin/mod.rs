@@ -10,6 +10,7 @@
 //!
 //! One file per API, or per few that belong together; `topics` is what they share.
 
+mod assignments;
 mod alter_client_quotas;
 mod alter_configs;
 pub mod configs;
