@@ -10,9 +10,9 @@
 //!
 //! One file per API, or per few that belong together; `topics` is what they share.
 
-mod assignments;
 mod alter_client_quotas;
 mod alter_configs;
+mod assignments;
 pub mod configs;
 mod create_partitions;
 mod create_topics;
