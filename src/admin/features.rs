@@ -19,6 +19,8 @@ const fn feature(name: &'static str, min: i16, max: i16, unset: i16) -> Feature 
     Feature { name, min, max, unset }
 }
 
+/// Groups of the consumer protocol (KIP-848), which are always served.
+pub const GROUP_VERSION: Feature = feature("group.version", 1, 1, 1);
 /// Kafka 4.1's (`4.1-IV1`): of this release are the APIs that we serve. One level, since our own entries have versions of
 /// their own; tools read a release from it.
 pub const METADATA_VERSION: Feature = feature("metadata.version", 27, 27, 27);
@@ -28,7 +30,7 @@ pub const METADATA_VERSION: Feature = feature("metadata.version", 27, 27, 27);
 pub const TRANSACTION_VERSION: Feature = feature("transaction.version", 0, 2, 2);
 
 /// Every feature, by name.
-pub const FEATURES: [Feature; 2] = [METADATA_VERSION, TRANSACTION_VERSION];
+pub const FEATURES: [Feature; 3] = [GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION];
 
 impl Feature {
     pub fn named(name: &str) -> Option<&'static Feature> {

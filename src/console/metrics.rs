@@ -15,6 +15,7 @@ use crate::admin::Admin;
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
+use crate::group::Coordinators;
 use crate::index::Shards;
 use crate::object::{HedgeCounts, zonal};
 use crate::peer;
@@ -34,12 +35,14 @@ pub struct Sources {
     pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
     pub admin: Arc<Admin>,
+    pub groups: Arc<Coordinators>,
 }
 
 pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
     sources.put_hedges.register(&mut registry, "put");
+    sources.groups.metrics().register(&mut registry);
     sources.zonal.iter().for_each(|zonal| zonal.register(&mut registry));
     registry.register_collector(Box::new(sources));
     registry

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
+use tokio::task::unconstrained;
 
 use crate::admin::{self, Admin, Context};
 use crate::batch::Segments;
@@ -86,6 +87,12 @@ impl Router for Rooms {
             ApiKey::SyncGroup => reply(async move { group::sync_group(&groups, version, body).await }),
             ApiKey::Heartbeat => reply(async move { group::heartbeat(&groups, version, body).await }),
             ApiKey::LeaveGroup => reply(async move { group::leave_group(&groups, version, body).await }),
+            ApiKey::ConsumerGroupHeartbeat => {
+                reply(async move { group::consumer_group_heartbeat(&groups, &context, version, body).await })
+            }
+            ApiKey::ConsumerGroupDescribe => {
+                reply(async move { group::consumer_group_describe(&groups, version, body).await })
+            }
             ApiKey::OffsetCommit => reply(async move { group::offset_commit(&groups, version, body).await }),
             ApiKey::TxnOffsetCommit => reply(async move { group::txn_offset_commit(&groups, version, body).await }),
             ApiKey::OffsetFetch => reply(async move { group::offset_fetch(&groups, version, body).await }),
@@ -122,8 +129,15 @@ impl Router for Rooms {
     }
 }
 
+/// Goes as far as it gets at once. What a coordinator is asked is asked here, so in the order of the requests: of two
+/// commits sent one behind the other the second is to win. (Begun with the other requests in progress, one that has
+/// used up its task's turn would come after those behind it.)
 fn reply(answer: impl Future<Output = Result<Segments, protocol::Error>> + Send + 'static) -> Pending {
-    async move { answer.await.map_or_else(|e| close(&e), Outcome::Reply) }.boxed()
+    let mut pending = async move { answer.await.map_or_else(|e| close(&e), Outcome::Reply) }.boxed();
+    match unconstrained(&mut pending).now_or_never() {
+        Some(outcome) => std::future::ready(outcome).boxed(),
+        None => pending,
+    }
 }
 
 fn produced(answer: Result<Answer, protocol::Error>) -> Outcome {

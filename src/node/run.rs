@@ -279,6 +279,7 @@ impl Node {
                     put_hedges: put_hedger.counts,
                     server: server.clone(),
                     admin,
+                    groups: coordinators.clone(),
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
             }

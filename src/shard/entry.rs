@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::shard::group::{self, GroupEntry};
+use crate::shard::group::{self, GroupCommits, GroupEntry};
 use crate::shard::marker::Markers;
 use crate::shard::transaction::{self, TransactionEntry};
 use crate::types::varint::{self, Malformed, Reader};
@@ -36,6 +36,7 @@ pub enum Entry {
         stamped: bool,
         change: u64,
     },
+    GroupCommits(GroupCommits),
     Transaction(TransactionEntry),
     /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
@@ -126,7 +127,7 @@ const RELEASE: u8 = 3;
 const DELETE: u8 = 4;
 const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
-// 7 to 11: a group's.
+// 7 to 11, 32 and 33: a group's.
 const GROUP_CLOCK: u8 = 12;
 // 20 to 24: a transaction's.
 const STAMPING: u8 = 36;
@@ -178,6 +179,7 @@ impl Entry {
                 markers.put(&mut out);
             }
             Entry::Group(entry) => entry.put(&mut out),
+            Entry::GroupCommits(entry) => entry.put(&mut out),
             Entry::Transaction(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
@@ -212,9 +214,10 @@ impl Entry {
             (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
                 Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
             }
-            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::TRANSACTIONAL_COMMIT), 1) => {
+            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::CONSUMER | group::TRANSACTIONAL_COMMIT), 1) => {
                 Entry::Group(GroupEntry::read(kind, &mut r)?)
             }
+            (group::COMMITS, 1) => Entry::GroupCommits(GroupCommits::read(&mut r)?),
             (MARKERS, 1) => Entry::Markers(Markers::read(&mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (STAMPING, 1) => {

@@ -55,7 +55,12 @@ impl State {
             Entry::Stamping { topic, stamped, change } => self.set_stamping(topic, stamped, change),
             Entry::Markers(markers) => self.end_transaction(&markers, term, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
-                effect.outcome = self.groups.apply(entry).err().map(Outcome::Refused);
+                effect.outcome = self.groups.apply(entry).err();
+            }
+            Entry::GroupCommits(entry)
+                if entry.term == term && entry.commits.iter().all(|c| self.partitions.contains_key(&c.slot)) =>
+            {
+                self.groups.apply_commits(entry);
             }
             Entry::Transaction(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
                 self.groups.advance(entry.clock_ms);
@@ -64,7 +69,7 @@ impl State {
                 }
             }
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
-            Entry::Group(_) | Entry::Transaction(_) | Entry::GroupClock { .. } => {
+            Entry::Group(_) | Entry::GroupCommits(_) | Entry::Transaction(_) | Entry::GroupClock { .. } => {
                 effect.outcome = Some(Outcome::Fenced);
             }
         }
