@@ -141,6 +141,8 @@ pub fn static_settings(config: &Config) -> Defaults {
         ("broker.rack", config.zone.clone().unwrap_or_default()),
         ("connections.max.idle.ms", config.connections_max_idle.as_millis().to_string()),
         ("default.replication.factor", config.default_replication_factor.to_string()),
+        ("group.consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval.as_millis().to_string()),
+        ("group.consumer.session.timeout.ms", config.group_consumer_session_timeout.as_millis().to_string()),
         ("group.initial.rebalance.delay.ms", config.group_initial_rebalance_delay.as_millis().to_string()),
         ("group.max.session.timeout.ms", config.group_max_session_timeout.as_millis().to_string()),
         ("group.max.size", config.group_max_size.to_string()),
