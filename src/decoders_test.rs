@@ -4,18 +4,25 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use kafka_protocol::messages::alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use kafka_protocol::messages::alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic};
+use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use kafka_protocol::messages::describe_quorum_request::{PartitionData, TopicData};
+use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource as IncrementalResource, AlterableConfig as IncrementalConfig,
 };
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -90,6 +97,9 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     api(&mut fuzz, ApiKey::DeleteTopics, &DeleteTopicsRequest::default().with_topic_names(vec![name()]));
     let state = DeleteTopicState::default().with_name(Some(name()));
     api(&mut fuzz, ApiKey::DeleteTopics, &DeleteTopicsRequest::default().with_topics(vec![state]));
+    let partitions = vec![DeleteRecordsPartition::default(); 2];
+    let topic = DeleteRecordsTopic::default().with_name(name()).with_partitions(partitions);
+    api(&mut fuzz, ApiKey::DeleteRecords, &DeleteRecordsRequest::default().with_topics(vec![topic]));
     api(&mut fuzz, ApiKey::InitProducerId, &InitProducerIdRequest::default());
     let partitions = vec![OffsetForLeaderPartition::default(); 2];
     let topic = OffsetForLeaderTopic::default().with_topic(name()).with_partitions(partitions);
@@ -101,6 +111,26 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     let topic = CreatePartitionsTopic::default().with_name(name()).with_count(3);
     api(&mut fuzz, ApiKey::CreatePartitions, &CreatePartitionsRequest::default().with_topics(vec![topic]));
     api(&mut fuzz, ApiKey::DescribeCluster, &DescribeClusterRequest::default());
+    let partition = ReassignablePartition::default().with_replicas(Some(vec![BrokerId(1), BrokerId(2)]));
+    let topic = ReassignableTopic::default().with_name(name()).with_partitions(vec![partition; 2]);
+    let request = AlterPartitionReassignmentsRequest::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::AlterPartitionReassignments, &request);
+    let topic = ListPartitionReassignmentsTopics::default().with_name(name()).with_partition_indexes(vec![1, 2]);
+    let request = ListPartitionReassignmentsRequest::default().with_topics(Some(vec![topic]));
+    api(&mut fuzz, ApiKey::ListPartitionReassignments, &request);
+    let topic = TopicPartitions::default().with_topic(name()).with_partitions(vec![1, 2]);
+    api(&mut fuzz, ApiKey::ElectLeaders, &ElectLeadersRequest::default().with_topic_partitions(Some(vec![topic])));
+    let topic = DescribableLogDirTopic::default().with_topic(name()).with_partitions(vec![1, 2]);
+    api(&mut fuzz, ApiKey::DescribeLogDirs, &DescribeLogDirsRequest::default().with_topics(Some(vec![topic])));
+    let topic = AlterReplicaLogDirTopic::default().with_name(name()).with_partitions(vec![1, 2]);
+    let dir = AlterReplicaLogDir::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::AlterReplicaLogDirs, &AlterReplicaLogDirsRequest::default().with_dirs(vec![dir]));
+    let topic = TopicData::default().with_topic_name(name()).with_partitions(vec![PartitionData::default(); 2]);
+    api(&mut fuzz, ApiKey::DescribeQuorum, &DescribeQuorumRequest::default().with_topics(vec![topic]));
+    let listeners = vec![add_raft_voter_request::Listener::default(); 2];
+    api(&mut fuzz, ApiKey::AddRaftVoter, &AddRaftVoterRequest::default().with_listeners(listeners));
+    api(&mut fuzz, ApiKey::RemoveRaftVoter, &RemoveRaftVoterRequest::default());
+    api(&mut fuzz, ApiKey::UnregisterBroker, &UnregisterBrokerRequest::default());
     let configs = vec![AlterableConfig::default().with_name(StrBytes::from_static_str("a")); 2];
     let resource = AlterConfigsResource::default().with_configs(configs);
     api(&mut fuzz, ApiKey::AlterConfigs, &AlterConfigsRequest::default().with_resources(vec![resource; 2]));
@@ -174,8 +204,8 @@ fn record_batches_are_read_within_their_cap() {
             if let Ok(records) = records::iter(&bytes, INFLATED_BYTES_MAX) {
                 records.for_each(drop);
             }
-            let _ = records::find_timestamp(&bytes, i64::MAX, i64::MAX, INFLATED_BYTES_MAX);
-            let _ = records::max_timestamp(&bytes, i64::MAX, INFLATED_BYTES_MAX);
+            let _ = records::find_timestamp(&bytes, i64::MAX, 0, i64::MAX, INFLATED_BYTES_MAX);
+            let _ = records::max_timestamp(&bytes, i64::MAX, 0, INFLATED_BYTES_MAX);
             let _ = batch::patch::for_reader(&bytes, 1, 1, Some(1), &mut batch::Segments::new());
         });
     }
@@ -213,6 +243,7 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
         listeners: vec![],
         life: 1,
     };
+    let trim = Entry::Trim { starts: vec![(0, 5), (3, 1 << 40)] };
     let markers = Markers {
         append_time: 5,
         producer: Producer { id: 7, epoch: 2 },
@@ -224,6 +255,7 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
     let entries = [
         Entry::Append { append_time: 5, append: append() },
         Entry::ExpireProducers { before: 1 },
+        trim,
         Entry::Markers(markers),
         Entry::Transaction(TransactionEntry {
             slot: 3,
@@ -244,6 +276,11 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
     let taken = Outcome::Taken(vec![Verdict::Appended { base: 9, append_time: Some(3) }, Verdict::Held]);
     fuzz.run("outcome", &[commit::encode_outcome(&taken).to_vec()], OURS, as_is, |bytes| {
         let _ = commit::decode_outcome(&bytes);
+    });
+    let topic = [7; 16];
+    fuzz.run("trim", &[[&[1], &topic[..], &[0, 1]].concat()], OURS, as_is, |bytes| {
+        let _ = commit::decode_wanted(&bytes);
+        let _ = commit::decode_trimmed(&bytes);
     });
     let marked = Outcome::Marked(vec![Ok(()), Err(Refusal::WrongTransaction)]);
     fuzz.run("markers' outcome", &[commit::encode_outcome(&marked).to_vec()], OURS, as_is, |bytes| {

@@ -27,6 +27,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(args) => serve(Config::load(*args)?).await,
         Command::Inspect(what) => milepost::inspect::run(what).await,
+        Command::Cluster { bootstrap, json } => milepost::survey::cluster(bootstrap, json).await,
+        Command::Topic { name, bootstrap, json } => milepost::survey::topic(&name, bootstrap, json).await,
         Command::Audit { bootstrap, store, copies } => milepost::audit::run(bootstrap, store, copies).await,
     }
 }

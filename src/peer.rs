@@ -28,6 +28,16 @@ pub const STATE: u8 = 8;
 pub const QUESTIONS: u8 = 9;
 /// A part of an object → its bytes. Asked of brokers of the same zone only; answers are large.
 pub const READ: u8 = 10;
+/// Partitions of a shard and where they are to begin → where they begin.
+pub const TRIM: u8 = 11;
+/// → the members of the root shard and how far they are.
+pub const QUORUM: u8 = 12;
+/// The leader of a shard gives leadership to the preferred voter.
+pub const ELECT: u8 = 13;
+/// → what a broker says of itself: its shards and its requests to the store. Asks no leader.
+pub const STATUS: u8 = 14;
+/// → the partitions of a topic in a shard, as this replica has them. Asks no leader.
+pub const TOPIC: u8 = 15;
 
 /// A transaction's end in partitions of a shard → per partition, whether it is over there.
 pub const MARKERS: u8 = 30;
@@ -48,6 +58,11 @@ pub fn kind_name(kind: u8) -> &'static str {
         STATE => "state",
         QUESTIONS => "proxy",
         READ => "read",
+        TRIM => "trim",
+        QUORUM => "quorum",
+        ELECT => "elect",
+        STATUS => "status",
+        TOPIC => "topic",
         MARKERS => "markers",
         VERIFY => "verify",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),

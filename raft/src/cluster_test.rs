@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::testing::{Cluster, PATIENCE, TestNode, eventually};
+use crate::testing::{Cluster, Journal, PATIENCE, TestNode, eventually};
 use crate::*;
 
 fn defaults(_: &mut Config) {}
@@ -312,6 +313,21 @@ fn a_removed_group_is_forgotten_and_can_come_back_empty() {
     cluster.add(1);
     assert_eq!(cluster.node(1).group().machine().lines(), Vec::<Bytes>::new());
     assert_eq!(cluster.node(1).group().voters(), BTreeSet::new());
+}
+
+#[test]
+fn a_closed_group_opens_again_with_what_it_had() {
+    let cluster = Cluster::start(1, 1, defaults);
+    let node = cluster.leader();
+    node.write(b"x").expect("committed");
+    node.run(node.node.close_group(1));
+    assert!(node.group().stopped().is_some());
+    assert_eq!(node.node.groups_on_disk(), [1]);
+    let opened = node.run(node.node.open_group(1, Arc::new(Journal::default()))).expect("closed before");
+    assert_eq!(opened.voters(), BTreeSet::from([node.id()]));
+    let ready = node.run(async { opened.leadership().wait_for(|now| now.ready).await.map(|now| now.term) });
+    assert!(ready.expect("it elects itself") > 1);
+    assert_eq!(opened.machine().lines(), [Bytes::from_static(b"x")]);
 }
 
 /// openraft backs off inside the stream of requests: a network that dials before it takes one from there spins.

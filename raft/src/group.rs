@@ -28,6 +28,24 @@ pub struct Leadership {
     pub ready: bool,
 }
 
+/// How far the members of a group are, as its leader knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub term: u64,
+    pub committed: u64,
+    pub members: Vec<MemberProgress>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberProgress {
+    pub node: NodeId,
+    pub voter: bool,
+    /// Index of the last entry that the member is known to have.
+    pub matched: Option<u64>,
+    /// Since its last acknowledgement; zero for the leader itself.
+    pub silent: Option<Duration>,
+}
+
 /// A handle on this node's replica of a group. A cheap clone.
 pub struct Group<S: StateMachine> {
     replica: Arc<Replica>,
@@ -122,6 +140,11 @@ impl<S: StateMachine> Group<S> {
         self.replica.heard_within(window)
     }
 
+    /// Leader only.
+    pub fn progress(&self) -> Option<Progress> {
+        self.replica.progress()
+    }
+
     pub fn voters(&self) -> BTreeSet<NodeId> {
         self.replica.voters()
     }
@@ -134,6 +157,11 @@ impl<S: StateMachine> Group<S> {
     /// finished by the one who asked for it; if that one is gone, asking again for the same voters finishes it.
     pub fn is_joint(&self) -> bool {
         self.replica.is_joint()
+    }
+
+    /// The members in force are committed, and no change of them is under way.
+    pub fn is_settled(&self) -> bool {
+        self.replica.is_settled()
     }
 
     /// Leader only. Adds a learner without waiting for it to catch up ([`Group::caught_up`] tells).

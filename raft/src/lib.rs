@@ -56,7 +56,7 @@ mod testing;
 
 pub use config::{Config, Identity};
 pub use error::{CallError, Corrupt, Error, ProposeError, ReadError, WaitError};
-pub use group::{Group, Leadership, Proposal};
+pub use group::{Group, Leadership, MemberProgress, Progress, Proposal};
 pub use machine::{SnapshotStore, StateMachine};
 pub use node::{LogSyncs, Node};
 pub use service::Service;

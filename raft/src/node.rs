@@ -245,6 +245,15 @@ impl Node {
         Ok(replica)
     }
 
+    /// Closes the group and keeps it on disk, so that it can be opened again. Handles to it see it stopped. A member that
+    /// was removed has to remember it: with an empty log it would take the first members for the present ones.
+    pub async fn close_group(&self, id: GroupId) {
+        let Some(replica) = self.inner.serve.remove(id) else { return };
+        replica.stop("group is closed on this node").await;
+        lock(&self.inner.unopened).insert(id, replica.recovered());
+        lock(&self.inner.opened).remove(&id);
+    }
+
     /// Closes the group and forgets it on disk. Handles to it see it stopped.
     ///
     /// # Errors

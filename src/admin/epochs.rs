@@ -29,7 +29,10 @@ impl Epochs {
             let term = shard.group.leadership().borrow().term;
             (shard.id, (shard, term))
         };
-        let open: HashMap<_, _> = admin.shards.all().into_iter().map(with_term).collect();
+        // A replica that is leaving its shard hears of no new epoch.
+        let (view, me) = (admin.cluster.view(), admin.cluster.node_id());
+        let votes = |shard: &Arc<OpenShard>| view.shard(shard.id).is_some_and(|record| record.voters.contains(&me));
+        let open: HashMap<_, _> = admin.shards.all().into_iter().filter(votes).map(with_term).collect();
         let mut away: HashMap<ShardId, Vec<Query>> = HashMap::new();
         for (shard, partition) in partitions.filter(|(shard, _)| !open.contains_key(shard)) {
             away.entry(shard).or_default().push(Query {

@@ -2,9 +2,10 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::cluster::{self, RootRefusal};
 use crate::protocol::{ErrorCode, TopicRef};
+use crate::types::BrokerId;
 
 /// Why a part of a request was not done. The text is for a person, the code for the client.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Cluster(#[from] cluster::Error),
@@ -31,6 +32,16 @@ pub enum Error {
     OtherEndpointType,
     #[error("endpoint type {0} is not known")]
     UnknownEndpointType(i8),
+    #[error("{0}")]
+    InvalidReplicaAssignment(String),
+    #[error("this is cluster {0}")]
+    OtherCluster(String),
+    #[error("broker {0} is a voter already")]
+    DuplicateVoter(BrokerId),
+    #[error("broker {0}, with this directory, is no voter")]
+    VoterNotFound(BrokerId),
+    #[error("the voters are three live brokers, in distinct zones where there are as many, and are not chosen by hand")]
+    VotersChooseThemselves,
 }
 
 impl From<RootRefusal> for Error {
@@ -60,6 +71,11 @@ impl Error {
             Error::TimedOut => ErrorCode::RequestTimedOut,
             Error::OtherEndpointType => ErrorCode::MismatchedEndpointType,
             Error::UnknownEndpointType(_) => ErrorCode::UnsupportedEndpointType,
+            Error::InvalidReplicaAssignment(_) => ErrorCode::InvalidReplicaAssignment,
+            Error::OtherCluster(_) => ErrorCode::InconsistentClusterId,
+            Error::DuplicateVoter(_) => ErrorCode::DuplicateVoter,
+            Error::VoterNotFound(_) => ErrorCode::VoterNotFound,
+            Error::VotersChooseThemselves => ErrorCode::InvalidRequest,
         }
     }
 
@@ -78,6 +94,11 @@ fn of_refusal(refusal: RootRefusal) -> ErrorCode {
         // Somebody is always quicker: nothing was changed, and the same request may succeed.
         RootRefusal::ConfigsChanged => ErrorCode::RequestTimedOut,
         RootRefusal::UnknownNode | RootRefusal::BrokerInUse => ErrorCode::UnknownServerError,
+        RootRefusal::Moving => ErrorCode::ReassignmentInProgress,
+        RootRefusal::NotMoving => ErrorCode::NoReassignmentInProgress,
+        RootRefusal::ShardChanged => ErrorCode::InvalidReplicaAssignment,
+        RootRefusal::UnknownBroker => ErrorCode::BrokerIdNotRegistered,
+        RootRefusal::BrokerAlive | RootRefusal::LastReplicas => ErrorCode::InvalidRequest,
     }
 }
 

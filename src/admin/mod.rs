@@ -8,35 +8,43 @@
 //! - **Limits**: [`PARTITIONS_MAX`] partitions per topic and per request, [`CONCURRENT_MAX`] topics of a request at a
 //!   time, [`WAIT_MAX`] per request.
 //!
-//! One file per API; `topics` is what they share.
+//! One file per API, or per few that belong together; `topics` is what they share.
 
 mod alter_client_quotas;
 mod alter_configs;
 pub mod configs;
 mod create_partitions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod epochs;
 mod error;
 pub mod features;
 mod internal;
 mod leaders;
 mod list_config_resources;
+mod log_dirs;
 mod metadata;
 mod names;
+mod quorum;
+mod reassignments;
 mod resource;
 mod telemetry;
 mod topics;
+mod unregister_broker;
 mod update_features;
 
 #[cfg(test)]
+mod delete_records_test;
+#[cfg(test)]
 mod metadata_test;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod served_test;
 #[cfg(test)]
@@ -53,16 +61,22 @@ pub use alter_configs::{alter_configs, incremental_alter_configs};
 pub use configs::{Defaults, Layers};
 pub use create_partitions::create_partitions;
 pub use create_topics::create_topics;
+pub use delete_records::delete_records;
 pub use delete_topics::delete_topics;
 pub use describe_client_quotas::describe_client_quotas;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
+pub use elect_leaders::elect_leaders;
 pub use error::Error;
 pub use internal::{CONSUMER_OFFSETS, TRANSACTION_STATE, is_internal};
 pub use list_config_resources::list_config_resources;
+pub use log_dirs::{alter_replica_log_dirs, describe_log_dirs};
 pub use metadata::metadata;
+pub use quorum::{add_raft_voter, describe_quorum, remove_raft_voter};
+pub use reassignments::{alter_partition_reassignments, list_partition_reassignments};
 pub use telemetry::{Pushed, get_telemetry_subscriptions, push_telemetry};
+pub use unregister_broker::unregister_broker;
 pub use update_features::update_features;
 
 use crate::cluster::{Cluster, RootState};
@@ -93,6 +107,8 @@ pub struct Settings {
     /// What this broker was started with, under Kafka's names.
     pub defaults: Defaults,
     pub zones: Zones,
+    /// URLs of the object store, which never hold credentials.
+    pub store: String,
     /// What topics may be: of the stores that this broker has.
     pub classes: Vec<StorageClass>,
 }
@@ -107,6 +123,7 @@ impl From<&Config> for Settings {
             defaults: static_settings(config),
             transaction_topic_partitions: config.transaction_topic_partitions,
             zones: Zones::from(config),
+            store: config.store.to_string(),
             classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
         }
     }

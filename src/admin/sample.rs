@@ -64,6 +64,7 @@ pub fn settings() -> Settings {
         transaction_topic_partitions: 50,
         defaults: Defaults::default(),
         zones: Zones::default(),
+        store: "memory://".into(),
         classes: vec![StorageClass::Regional],
     }
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::metadata_response::MetadataResponseBroker;
 use kafka_protocol::messages::{
     ApiKey, DescribeConfigsRequest, DescribeConfigsResponse, MetadataRequest, MetadataResponse, RequestHeader,
     ResponseHeader,
@@ -27,7 +28,7 @@ const RESPONSE_BYTES_MAX: usize = 16 << 20;
 const BROKER: i8 = 4;
 
 /// A broker as the audit reaches it.
-pub(super) struct Member {
+pub(crate) struct Member {
     pub broker: BrokerId,
     pub internal: String,
     pub store: Option<String>,
@@ -44,19 +45,45 @@ pub(super) async fn members(bootstrap: &[HostPort]) -> anyhow::Result<(String, V
     bail!("no bootstrap address answered")
 }
 
+/// The cluster's id and one of its brokers, which answers.
+pub(crate) async fn any_member(bootstrap: &[HostPort]) -> anyhow::Result<(String, Member)> {
+    for address in bootstrap {
+        match named_by(address).await {
+            Ok((cluster_id, brokers)) => {
+                for (id, address) in brokers {
+                    match member(&address, id).await {
+                        Ok(found) => return Ok((cluster_id, found)),
+                        Err(e) => eprintln!("broker {id}: {e:#}"),
+                    }
+                }
+            }
+            Err(e) => eprintln!("{address}: {e:#}"),
+        }
+    }
+    bail!("no bootstrap address led to a broker that answers")
+}
+
 async fn members_from(address: &HostPort) -> anyhow::Result<(String, Vec<Member>)> {
-    let metadata: MetadataResponse =
-        ask(address, ApiKey::Metadata, METADATA_VERSION, &MetadataRequest::default().with_topics(Some(vec![]))).await?;
-    let cluster_id = metadata.cluster_id.context("the broker names no cluster")?.to_string();
+    let (cluster_id, brokers) = named_by(address).await?;
     let mut members = Vec::new();
-    for broker in &metadata.brokers {
-        let address = HostPort { host: broker.host.to_string(), port: broker.port as u16 };
-        members.push(member(&address, broker.node_id.0).await.with_context(|| format!("broker {}", broker.node_id.0))?);
+    for (id, address) in brokers {
+        members.push(member(&address, id).await.with_context(|| format!("broker {id}"))?);
     }
     if members.is_empty() {
         bail!("the cluster has no live broker");
     }
     Ok((cluster_id, members))
+}
+
+/// The cluster's id and its live brokers, as one of them names them.
+async fn named_by(address: &HostPort) -> anyhow::Result<(String, Vec<(BrokerId, HostPort)>)> {
+    let metadata: MetadataResponse =
+        ask(address, ApiKey::Metadata, METADATA_VERSION, &MetadataRequest::default().with_topics(Some(vec![]))).await?;
+    let cluster_id = metadata.cluster_id.context("the broker names no cluster")?.to_string();
+    let address = |broker: &MetadataResponseBroker| {
+        (broker.node_id.0, HostPort { host: broker.host.to_string(), port: broker.port as u16 })
+    };
+    Ok((cluster_id, metadata.brokers.iter().map(address).collect()))
 }
 
 /// Where a broker's internal listener is stands among its configs.
@@ -108,7 +135,7 @@ where
     tokio::time::timeout(CALL_TIMEOUT, exchange).await.context("no answer")?
 }
 
-pub(super) async fn root_of(cluster_id: &str, members: &[Member]) -> anyhow::Result<RootState> {
+pub(crate) async fn root_of(cluster_id: &str, members: &[Member]) -> anyhow::Result<RootState> {
     for member in members {
         if let Some((_, snapshot)) = replica(cluster_id, member, ROOT_SHARD).await? {
             return Ok(RootMachine::decode(&snapshot)?);

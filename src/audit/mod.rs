@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
 
-use crate::audit::brokers::{Member, members, root_of, state_of};
+use crate::audit::brokers::{Member, members, state_of};
+pub(crate) use crate::audit::brokers::{any_member, root_of};
 use crate::audit::check::Checker;
 use crate::cluster::RootState;
 use crate::config::{HostPort, StoreUrl, StoreUrls};

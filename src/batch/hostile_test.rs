@@ -20,8 +20,8 @@ fn exercise(bytes: Bytes) {
             assert!(held <= INFLATED_BYTES_MAX.max(bytes.len()));
         }
     }
-    let _ = records::find_timestamp(&bytes, i64::MAX, i64::MAX, INFLATED_BYTES_MAX);
-    let _ = records::max_timestamp(&bytes, i64::MAX, INFLATED_BYTES_MAX);
+    let _ = records::find_timestamp(&bytes, i64::MAX, 0, i64::MAX, INFLATED_BYTES_MAX);
+    let _ = records::max_timestamp(&bytes, i64::MAX, 0, INFLATED_BYTES_MAX);
     let mut out = Segments::new();
     let _ = patch::for_reader(&bytes, i64::MAX, i32::MAX, Some(i64::MAX), &mut out);
     assert!(out.len() <= bytes.len());

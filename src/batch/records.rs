@@ -141,44 +141,50 @@ pub fn scan(batch: &[u8], bytes_max: usize, mut visit: impl FnMut(Stamp) -> Cont
     Ok(())
 }
 
-/// The first record of `batch`, which begins at `base_offset`, whose timestamp is `target` or later.
+/// The first record of `batch`, which begins at `base_offset`, at offset `from` or above and with a timestamp of `target`
+/// or later.
 ///
 /// # Errors
 /// As [`scan`].
 pub fn find_timestamp(
     batch: &[u8],
     base_offset: Offset,
+    from: Offset,
     target: Timestamp,
     bytes_max: usize,
 ) -> Result<Option<(Offset, Timestamp)>, Error> {
     let mut found = None;
     scan(batch, bytes_max, |stamp| {
-        if stamp.timestamp < target {
+        let offset = base_offset.saturating_add(i64::from(stamp.offset_delta));
+        if offset < from || stamp.timestamp < target {
             return ControlFlow::Continue(());
         }
-        found = Some((base_offset.saturating_add(i64::from(stamp.offset_delta)), stamp.timestamp));
+        found = Some((offset, stamp.timestamp));
         ControlFlow::Break(())
     })?;
     Ok(found)
 }
 
-/// The earliest record of `batch` that has its largest timestamp; None if the batch has no record.
+/// The earliest of the records of `batch` at offset `from` or above that has their largest timestamp; None if there is no
+/// such record.
 ///
 /// # Errors
 /// As [`scan`].
 pub fn max_timestamp(
     batch: &[u8],
     base_offset: Offset,
+    from: Offset,
     bytes_max: usize,
 ) -> Result<Option<(Offset, Timestamp)>, Error> {
-    let mut best: Option<Stamp> = None;
+    let mut best: Option<(Offset, Timestamp)> = None;
     scan(batch, bytes_max, |stamp| {
-        if best.is_none_or(|best| stamp.timestamp > best.timestamp) {
-            best = Some(stamp);
+        let offset = base_offset.saturating_add(i64::from(stamp.offset_delta));
+        if offset >= from && best.is_none_or(|(_, largest)| stamp.timestamp > largest) {
+            best = Some((offset, stamp.timestamp));
         }
         ControlFlow::Continue(())
     })?;
-    Ok(best.map(|stamp| (base_offset.saturating_add(i64::from(stamp.offset_delta)), stamp.timestamp)))
+    Ok(best)
 }
 
 /// With append time all records have the time of the header; else each has its own.

@@ -57,13 +57,17 @@ fn finds_the_first_record_at_or_after_a_time_inside_a_batch() {
     let records: Vec<_> = [100, 300, 200, 300, 250].map(|timestamp| NewRecord::value(b"some value", timestamp)).into();
     for codec in CODECS {
         let batch = build::batch(&records, &spec(codec));
-        let find = |target| records::find_timestamp(&batch, 1_000, target, 1 << 20).unwrap();
+        let find = |target| records::find_timestamp(&batch, 1_000, 0, target, 1 << 20).unwrap();
         assert_eq!(find(0), Some((1_000, 100)));
         assert_eq!(find(100), Some((1_000, 100)));
         assert_eq!(find(101), Some((1_001, 300)));
         assert_eq!(find(300), Some((1_001, 300)));
         assert_eq!(find(301), None);
-        assert_eq!(records::max_timestamp(&batch, 1_000, 1 << 20), Ok(Some((1_001, 300))));
+        assert_eq!(records::max_timestamp(&batch, 1_000, 0, 1 << 20), Ok(Some((1_001, 300))));
+        // As if the log began inside the batch.
+        assert_eq!(records::find_timestamp(&batch, 1_000, 1_002, 0, 1 << 20).unwrap().map(|(at, _)| at), Some(1_002));
+        assert_ne!(records::max_timestamp(&batch, 1_000, 1_002, 1 << 20), Ok(Some((1_001, 300))));
+        assert_eq!(records::max_timestamp(&batch, 1_000, 2_000, 1 << 20), Ok(None));
     }
 }
 
@@ -74,8 +78,8 @@ fn a_producer_s_claim_of_append_time_means_nothing_to_a_look_up() {
     let mut batch = build::batch(&records, &Spec::default()).to_vec();
     batch[22] |= 8;
     build::seal(&mut batch);
-    assert_eq!(records::find_timestamp(&batch, 40, 6, 1 << 20), Ok(Some((41, 6))));
-    assert_eq!(records::max_timestamp(&batch, 40, 1 << 20), Ok(Some((41, 6))));
+    assert_eq!(records::find_timestamp(&batch, 40, 0, 6, 1 << 20), Ok(Some((41, 6))));
+    assert_eq!(records::max_timestamp(&batch, 40, 0, 1 << 20), Ok(Some((41, 6))));
 }
 
 #[test]
@@ -91,11 +95,11 @@ fn a_bomb_is_refused_at_the_cap() {
             );
         }
         assert_eq!(
-            records::max_timestamp(&batch, 0, 1 << 20),
+            records::max_timestamp(&batch, 0, 0, 1 << 20),
             Err(Error::InflatesTooLarge { max: 1 << 20 }),
             "{codec:?}"
         );
-        assert_eq!(records::max_timestamp(&batch, 0, 9 << 20), Ok(Some((1, 2))), "{codec:?}");
+        assert_eq!(records::max_timestamp(&batch, 0, 0, 9 << 20), Ok(Some((1, 2))), "{codec:?}");
     }
 }
 
@@ -106,6 +110,6 @@ fn exactly_the_cap_is_allowed() {
     for codec in CODECS {
         let batch = build::batch(&[NewRecord::value(b"some value", 1)], &spec(codec));
         assert_eq!(records::iter(&batch, bytes).unwrap().filter(Result::is_ok).count(), 1, "{codec:?}");
-        assert_eq!(records::max_timestamp(&batch, 0, bytes), Ok(Some((0, 1))), "{codec:?}");
+        assert_eq!(records::max_timestamp(&batch, 0, 0, bytes), Ok(Some((0, 1))), "{codec:?}");
     }
 }

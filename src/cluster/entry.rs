@@ -33,6 +33,17 @@ pub enum RootEntry {
     /// The shard's Raft membership has changed to these voters.
     #[serde(rename = "voters")]
     SetVoters { shard: ShardId, voters: Vec<NodeId> },
+    /// Replicas are to be at these voters instead of those; the first is to lead.
+    #[serde(rename = "move")]
+    MoveShard { shard: ShardId, from: Vec<NodeId>, to: Vec<NodeId> },
+    #[serde(rename = "move_back")]
+    CancelMove { shard: ShardId },
+    /// The shard's Raft membership is what the root asked for.
+    #[serde(rename = "moved")]
+    Moved { shard: ShardId, voters: Vec<NodeId> },
+    /// A broker that is away, in this epoch, does not come back.
+    #[serde(rename = "remove")]
+    RemoveBroker { broker: BrokerId, epoch: BrokerEpoch },
     #[serde(rename = "topic")]
     CreateTopic(NewTopic),
     /// Every shard has the partitions up to `partitions`: clients may use them.
@@ -183,6 +194,20 @@ pub enum RootRefusal {
         "another node is alive under this broker id: if it was replaced, wait until it is silent; if not, change broker_id"
     )]
     BrokerInUse,
+    #[error("the shard's replicas are moving: wait until they have moved, or cancel that")]
+    Moving,
+    #[error("the replicas are not moving")]
+    NotMoving,
+    #[error("the shard's replicas are others by now, or cannot become what was asked for")]
+    ShardChanged,
+    #[error("there is no broker of this id")]
+    UnknownBroker,
+    #[error("the broker is alive: stop it first")]
+    BrokerAlive,
+    #[error(
+        "without this broker a shard has no majority of replicas left: bring the others back first, or delete its topics"
+    )]
+    LastReplicas,
     /// Look again, and decide again.
     #[error("the settings were changed by somebody else at the same time")]
     ConfigsChanged,

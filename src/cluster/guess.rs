@@ -53,7 +53,7 @@ impl LeaderGuess {
 fn candidates(view: &RootState, shard: ShardId, heard: Option<NodeId>) -> Vec<NodeId> {
     let Some(shard) = view.shard(shard) else { return heard.into_iter().collect() };
     let mut all = vec![shard.preferred];
-    all.extend(shard.voters.iter().copied().filter(|node| *node != shard.preferred));
+    all.extend(shard.members().filter(|node| *node != shard.preferred));
     all.sort_by_key(|node| !view.broker_of(*node).is_some_and(|b| b.alive));
     all.sort_by_key(|node| Some(*node) != heard);
     if let Some(heard) = heard.filter(|heard| all.first() != Some(heard)) {

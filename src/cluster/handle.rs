@@ -15,7 +15,7 @@ use crate::types::{BrokerEpoch, BrokerId};
 /// Producer ids are taken from the root in blocks (Kafka: `ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`).
 const PRODUCER_ID_BLOCK: i64 = 1000;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Refused(#[from] RootRefusal),

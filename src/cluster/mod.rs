@@ -13,6 +13,7 @@
 
 mod addresses;
 mod controller;
+mod election;
 pub mod entry;
 mod guess;
 mod handle;
@@ -21,11 +22,13 @@ mod join;
 mod leading;
 mod machine;
 mod placement;
+mod quorum;
 mod reconcile;
 mod seat;
 mod state;
 
 pub use controller::control;
+pub use election::{Elected, answer_election, elect_preferred, is_led};
 pub use entry::{
     Configs, Limit, NewTopic, QuotaEntity, QuotaName, Registration, Resource, RootAnswer, RootEntry, RootRefusal,
     ZoneAddress,
@@ -36,6 +39,7 @@ pub use handle::{Cluster, Error};
 pub use identity::{Identity, IdentityError};
 pub use join::{JoinAnswer, JoinError, Start, raft_dir};
 pub use machine::RootMachine;
+pub use quorum::{Quorum, QuorumMember};
 pub use reconcile::{announce, reconcile};
 pub use seat::SeatError;
 pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, STAMPING, Shard, Topic};

@@ -1,15 +1,17 @@
 //! Makes this broker do what the root state says of it: addresses, shards to replicate, their voters and leaders.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use milepost_raft::NodeId;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::cluster::leading::Leading;
-use crate::cluster::{Cluster, RootEntry, RootState};
+use crate::cluster::{Cluster, RootEntry, RootState, Shard, election};
 use crate::index::{OpenShard, Replica, Shards, read_index};
+use crate::types::ShardId;
 
 const TICK: Duration = Duration::from_millis(500);
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,19 +21,24 @@ const FOUND_PATIENCE: Duration = Duration::from_secs(3);
 /// applied yet that the other is leaving.
 const SETTLED: Duration = Duration::from_secs(1);
 const READY_PATIENCE: Duration = Duration::from_secs(30);
+/// A shard that has moved away is closed after so long: a leader that leaves hands over first.
+const LEFT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Follows the root state. `replica` makes a shard's, `opened` starts what a shard needs on this broker.
+/// Follows the root state. `replica` makes a shard's, `opened` starts what a shard needs on this broker, `closed` ends it.
 pub async fn reconcile(
     cluster: Cluster,
     shards: Arc<Shards>,
     replica: impl Fn() -> Replica,
     opened: impl Fn(Arc<OpenShard>),
+    closed: impl Fn(ShardId),
 ) {
     let mut applied = cluster.root().applied();
+    let mut left = HashMap::new();
     loop {
         let view = cluster.view();
         cluster.addresses().follow(&view);
-        let mine = view.shards().filter(|s| s.voters.contains(&cluster.node_id()));
+        let me = cluster.node_id();
+        let mine = view.shards().filter(|s| s.members().any(|node| node == me));
         for record in mine.filter(|s| shards.get(s.id).is_none()) {
             match cluster.node().open_group(record.id, Arc::new(replica())).await {
                 Ok(group) => {
@@ -43,11 +50,31 @@ pub async fn reconcile(
                 Err(e) => warn!(shard = record.id, error = %e, "the shard cannot be opened"),
             }
         }
+        for shard in have_left(&view, me, &shards, &mut left, Instant::now()) {
+            shards.remove(shard);
+            closed(shard);
+            cluster.node().close_group(shard).await;
+            info!(shard, "the shard has moved away; its replica here is closed");
+        }
         // Also without news: what failed is tried again.
         if let Ok(Err(_)) = timeout(TICK, applied.changed()).await {
             return;
         }
     }
+}
+
+/// The open shards that this node has not been a member of for a while.
+fn have_left(
+    view: &RootState,
+    me: NodeId,
+    shards: &Shards,
+    left: &mut HashMap<ShardId, Instant>,
+    now: Instant,
+) -> Vec<ShardId> {
+    let is_left = |id: &ShardId| view.shard(*id).is_some_and(|shard| !shard.members().any(|node| node == me));
+    let gone: BTreeSet<ShardId> = shards.all().iter().map(|shard| shard.id).filter(is_left).collect();
+    left.retain(|shard, _| gone.contains(shard));
+    gone.into_iter().filter(|shard| now.duration_since(*left.entry(*shard).or_insert(now)) >= LEFT_PATIENCE).collect()
 }
 
 /// Says once, after a start, that clients may be sent here: when what this broker replicates has caught up, or when
@@ -83,7 +110,8 @@ async fn keep(cluster: Cluster, shard: Arc<OpenShard>) {
             }
         }
         if let Some(why) = shard.group.stopped() {
-            warn!(shard = shard.id, why, "the replica has stopped");
+            // Raft has said so, unless it was to stop.
+            debug!(shard = shard.id, why, "the replica has stopped");
             return;
         }
         let pause = if shard.is_caught_up() { TICK } else { TICK / 10 };
@@ -115,13 +143,14 @@ async fn found(cluster: &Cluster, shard: &OpenShard, opened: Instant) {
     }
 }
 
-/// The leader brings the group's voters to what the root says: the newcomer first as a learner, then all at once.
+/// The leader brings the group's voters to what the root says: the newcomers first as learners, then all at once.
 async fn keep_voters(cluster: &Cluster, shard: &OpenShard) {
-    let Some(record) = cluster.view().shard(shard.id).cloned() else { return };
+    let view = cluster.view();
+    let Some(record) = view.shard(shard.id).cloned() else { return };
     let desired: BTreeSet<_> = record.voters.iter().copied().collect();
     let (actual, learners) = (shard.group.voters(), shard.group.learners());
     if desired == actual && !shard.group.is_joint() {
-        return;
+        return settle(cluster, shard, &record, &learners).await;
     }
     for node in desired.iter().filter(|node| !actual.contains(node) && !learners.contains(node)) {
         if let Err(e) = shard.group.add_learner(*node).await {
@@ -129,10 +158,35 @@ async fn keep_voters(cluster: &Cluster, shard: &OpenShard) {
             return;
         }
     }
-    if desired.iter().all(|node| actual.contains(node) || shard.group.caught_up(*node)) {
-        match timeout(STEP_TIMEOUT, shard.group.change_voters(desired, false)).await {
-            Ok(Ok(())) => info!(shard = shard.id, voters = ?record.voters, "the shard's voters changed"),
-            other => debug!(shard = shard.id, ?other, "the shard's voters did not change yet"),
+    if !desired.iter().all(|node| actual.contains(node) || shard.group.caught_up(*node)) {
+        return;
+    }
+    // A leader that leaves gives leadership to one that stays; that one makes the change.
+    let mut heirs = desired.iter().filter(|_| !desired.contains(&cluster.node_id()));
+    if let Some(heir) = heirs.find(|node| election::may_lead(&view, shard, **node)) {
+        let handed = timeout(STEP_TIMEOUT, shard.group.transfer_leader(*heir)).await;
+        debug!(shard = shard.id, heir, ?handed, "leadership before leaving");
+        return;
+    }
+    match timeout(STEP_TIMEOUT, shard.group.change_voters(desired, false)).await {
+        Ok(Ok(())) => info!(shard = shard.id, voters = ?record.voters, "the shard's voters changed"),
+        other => debug!(shard = shard.id, ?other, "the shard's voters did not change yet"),
+    }
+}
+
+/// After a change: nobody is fed who is no member, and the root hears that the shard has moved.
+async fn settle(cluster: &Cluster, shard: &OpenShard, record: &Shard, learners: &BTreeSet<NodeId>) {
+    for node in learners {
+        if let Err(e) = shard.group.remove_learner(*node).await {
+            debug!(shard = shard.id, node, error = %e, "learner not removed yet");
+            return;
+        }
+    }
+    if !record.moving_from.is_empty() && shard.group.is_settled() {
+        let entry = RootEntry::Moved { shard: shard.id, voters: record.voters.clone() };
+        match cluster.propose(entry, STEP_TIMEOUT).await {
+            Ok(_) => info!(shard = shard.id, voters = ?record.voters, "the shard has moved"),
+            Err(e) => debug!(shard = shard.id, error = %e, "the root does not know yet that the shard has moved"),
         }
     }
 }
@@ -141,11 +195,7 @@ async fn hand_to_preferred(cluster: &Cluster, shard: &OpenShard) {
     let view = cluster.view();
     let Some(record) = view.shard(shard.id) else { return };
     let preferred = record.preferred;
-    let well = view.broker_of(preferred).is_some_and(|b| b.alive)
-        && shard.group.voters().contains(&preferred)
-        && shard.group.caught_up(preferred)
-        && shard.group.heard_within(Duration::from_secs(1)).get(&preferred) == Some(&true);
-    if preferred != cluster.node_id() && well {
+    if preferred != cluster.node_id() && election::may_lead(&view, shard, preferred) {
         match timeout(STEP_TIMEOUT, shard.group.transfer_leader(preferred)).await {
             Ok(Ok(())) => info!(shard = shard.id, to = preferred, "leadership handed to the preferred voter"),
             other => debug!(shard = shard.id, ?other, "leadership was not handed over"),

@@ -25,8 +25,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, thiserror::Error)]
 pub enum SeatError {
     #[error(
-        "node {node} of this data_dir was replaced by a newer data_dir of broker {broker}: use that one, or empty this \
-         one to come back as a new node"
+        "node {node} of this data_dir was replaced by a newer data_dir of broker {broker}, or that broker was unregistered: \
+         use the newer one, or empty this one to come back as a new node"
     )]
     Replaced { broker: i32, node: NodeId },
     #[error("the founder's directory is not node {node} in the root state: this data_dir belongs to another cluster")]

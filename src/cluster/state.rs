@@ -11,6 +11,9 @@ use crate::cluster::entry::{
 use crate::protocol::TopicRef;
 use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
 
+#[path = "moves.rs"]
+mod moves;
+
 /// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
 pub const PRODUCER_EXPIRY_MS: Timestamp = 24 * 3600 * 1000;
 /// So many partitions of a topic in a row share a shard. A producer's object mostly holds batches of few topics: what it
@@ -92,6 +95,9 @@ pub struct Shard {
     pub preferred: NodeId,
     /// Partitions placed here, to place the next ones elsewhere.
     pub partitions: u64,
+    /// The voters before a move, until it has been made; empty otherwise.
+    #[serde(default)]
+    pub moving_from: Vec<NodeId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,12 +168,16 @@ impl RootState {
                     return RootAnswer::Shard(existing.id);
                 }
                 let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
-                let shard =
-                    Shard { id, replication_factor, founders: voters.clone(), voters, preferred, partitions: 0 };
+                let (founders, moving_from) = (voters.clone(), Vec::new());
+                let shard = Shard { id, replication_factor, founders, voters, preferred, partitions: 0, moving_from };
                 self.shards.insert(id, Arc::new(shard));
                 RootAnswer::Shard(id)
             }
             RootEntry::SetVoters { shard, voters } => self.set_voters(shard, voters),
+            RootEntry::MoveShard { shard, from, to } => self.move_shard(shard, &from, to),
+            RootEntry::CancelMove { shard } => self.cancel_move(shard),
+            RootEntry::Moved { shard, voters } => self.moved(shard, &voters),
+            RootEntry::RemoveBroker { broker, epoch } => self.remove_broker(broker, epoch),
             RootEntry::CreateTopic(new) => self.create_topic(new),
             RootEntry::SetLive { topic, partitions } => self.change_topic(topic, |t| t.live = t.live.max(partitions)),
             RootEntry::AddPartitions { topic, partitions } => self.add_partitions(topic, partitions),
@@ -199,6 +209,11 @@ impl RootState {
 
     pub fn broker_of(&self, node: NodeId) -> Option<&Arc<Broker>> {
         self.brokers.values().find(|b| b.node == node)
+    }
+
+    /// The name of a node's data directory.
+    pub fn directory_of(&self, node: NodeId) -> Option<&str> {
+        self.directories.iter().find(|(_, of)| **of == node).map(|(directory, _)| directory.as_str())
     }
 
     pub fn shards(&self) -> impl Iterator<Item = &Arc<Shard>> {

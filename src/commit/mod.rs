@@ -20,6 +20,7 @@ mod openings;
 mod run;
 mod sequencer;
 mod slots;
+mod trim;
 mod wire;
 
 pub use lane::{Error, Lanes, Reply, Submission};
@@ -31,6 +32,9 @@ pub use sequencer::{Sequencer, Sequencers};
 #[cfg(test)]
 pub(crate) use slots::decode as decode_slots;
 pub use slots::{SlotError, Slots, answer_slots};
+pub use trim::{Trimmed, trim};
+#[cfg(test)]
+pub(crate) use trim::{decode_trimmed, decode_wanted};
 pub(crate) use wire::decode_outcome;
 #[cfg(test)]
 pub(crate) use wire::encode_outcome;

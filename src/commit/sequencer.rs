@@ -61,6 +61,11 @@ impl Sequencers {
         tokio::spawn(sequencer.run(requests));
     }
 
+    /// The shard has left this broker.
+    pub fn close(&self, shard: ShardId) {
+        self.queues.write().expect("no writer panics").remove(&shard);
+    }
+
     /// One object's batches. Enqueued before this returns, so calls in order are proposed in order.
     pub fn commit(&self, shard: ShardId, packed: Bytes) -> oneshot::Receiver<Answer> {
         let (answer, receiver) = oneshot::channel();

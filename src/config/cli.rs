@@ -21,6 +21,25 @@ pub enum Command {
     /// Print what a broker has written, in words
     #[command(subcommand)]
     Inspect(Inspect),
+    /// Show brokers, zones and shards: who leads, who lags
+    Cluster {
+        /// Addresses of brokers, separated by commas
+        #[arg(long, required = true, value_delimiter = ',')]
+        bootstrap: Vec<HostPort>,
+        /// Print JSON instead of tables
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a topic's partitions: pointers, objects, bytes
+    Topic {
+        name: String,
+        /// Addresses of brokers, separated by commas
+        #[arg(long, required = true, value_delimiter = ',')]
+        bootstrap: Vec<HostPort>,
+        /// Print JSON instead of tables
+        #[arg(long)]
+        json: bool,
+    },
     /// Compare what brokers reference with what is in the store
     Audit {
         /// Addresses of brokers, separated by commas

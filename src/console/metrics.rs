@@ -34,8 +34,8 @@ pub struct Sources {
     pub uploads: Arc<upload::Counters>,
     pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
-    pub admin: Arc<Admin>,
     pub groups: Arc<Coordinators>,
+    pub admin: Arc<Admin>,
 }
 
 pub(super) fn registry(sources: Sources) -> Registry {

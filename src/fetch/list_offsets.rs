@@ -101,20 +101,27 @@ impl Fetch {
         match reply {
             Reply::At { .. } if timestamp == LATEST_TIERED => Ok(NONE),
             Reply::At { epoch, offset } => Ok(Answer { offset, timestamp: -1, epoch }),
-            Reply::Pointers(pointers) if timestamp == MAX_TIMESTAMP => self.find_max(&pointers).await,
-            Reply::Pointers(pointers) => self.find_time(&pointers, timestamp).await,
+            Reply::Pointers { start, pointers } if timestamp == MAX_TIMESTAMP => self.find_max(&pointers, start).await,
+            Reply::Pointers { start, pointers } => self.find_time(&pointers, start, timestamp).await,
             Reply::Found(_) | Reply::Producers(_) => Err(ErrorCode::NotLeaderOrFollower),
         }
     }
 
-    /// The first record with a timestamp at or after `target`, exact inside its batch.
-    async fn find_time(&self, pointers: &[BatchPointer], target: Timestamp) -> Result<Answer, ErrorCode> {
+    /// The first record from `start` on with a timestamp at or after `target`, exact inside its batch.
+    async fn find_time(
+        &self,
+        pointers: &[BatchPointer],
+        start: Offset,
+        target: Timestamp,
+    ) -> Result<Answer, ErrorCode> {
         for pointer in pointers {
             if let Some(time) = pointer.append_time {
-                return Ok(Answer { offset: pointer.base, timestamp: time, epoch: pointer.leader_epoch });
+                let offset = pointer.base.max(start);
+                return Ok(Answer { offset, timestamp: time, epoch: pointer.leader_epoch });
             }
-            let found = self
-                .scan(pointer, |batch, base| records::find_timestamp(batch, base, target, records::INFLATED_BYTES_MAX));
+            let found = self.scan(pointer, |batch, base| {
+                records::find_timestamp(batch, base, start, target, records::INFLATED_BYTES_MAX)
+            });
             if let Some((offset, timestamp)) = found.await? {
                 return Ok(Answer { offset, timestamp, epoch: pointer.leader_epoch });
             }
@@ -122,24 +129,43 @@ impl Fetch {
         Ok(NONE)
     }
 
-    /// The earliest record with the largest timestamp (KIP-734).
-    async fn find_max(&self, pointers: &[BatchPointer]) -> Result<Answer, ErrorCode> {
-        let Some(pointer) = pointers.first() else { return Ok(NONE) };
-        if let Some(time) = pointer.append_time {
-            return Ok(Answer { offset: pointer.last, timestamp: time, epoch: pointer.leader_epoch });
+    /// The earliest record from `start` on with the largest timestamp (KIP-734).
+    async fn find_max(&self, pointers: &[BatchPointer], start: Offset) -> Result<Answer, ErrorCode> {
+        const INFLATED: usize = records::INFLATED_BYTES_MAX;
+        let mut best = NONE;
+        for pointer in pointers {
+            let found = match pointer.append_time {
+                Some(time) => Some((pointer.last, time)),
+                // Its own maximum is the target: a batch without it is passed over.
+                None if pointer.base >= start => {
+                    let target = pointer.max_timestamp;
+                    let find =
+                        |batch: &[u8], base| records::find_timestamp(batch, base, pointer.base, target, INFLATED);
+                    self.scan(pointer, find).await?
+                }
+                None => {
+                    let mut largest: Option<(Offset, Timestamp)> = None;
+                    let look = |batch: &[u8], base| {
+                        let found = records::max_timestamp(batch, base, start, INFLATED)?;
+                        largest = found.filter(|(_, time)| largest.is_none_or(|(_, max)| *time > max)).or(largest);
+                        Ok(None)
+                    };
+                    self.scan(pointer, look).await?;
+                    largest
+                }
+            };
+            if let Some((offset, timestamp)) = found.filter(|(_, time)| best == NONE || *time > best.timestamp) {
+                best = Answer { offset, timestamp, epoch: pointer.leader_epoch };
+            }
         }
-        let found = self.scan(pointer, |batch, base| {
-            // The pointer's own maximum is the target: a batch without it is passed over.
-            records::find_timestamp(batch, base, pointer.max_timestamp, records::INFLATED_BYTES_MAX)
-        });
-        let found = found.await?;
-        Ok(found.map_or(NONE, |(offset, timestamp)| Answer { offset, timestamp, epoch: pointer.leader_epoch }))
+        Ok(best)
     }
 
+    /// The first that is found in a pointer's batches.
     async fn scan(
         &self,
         pointer: &BatchPointer,
-        find: impl Fn(&[u8], Offset) -> Result<Option<(Offset, Timestamp)>, crate::batch::Error>,
+        mut find: impl FnMut(&[u8], Offset) -> Result<Option<(Offset, Timestamp)>, crate::batch::Error>,
     ) -> Result<Option<(Offset, Timestamp)>, ErrorCode> {
         let bytes = load(self.cache(), pointer).await.map_err(|missing| match missing {
             Missing::Later => ErrorCode::OffsetNotAvailable,

@@ -70,6 +70,11 @@ impl Coordinators {
         tokio::spawn(keeper.run(requests));
     }
 
+    /// The shard has left this broker.
+    pub fn close(&self, shard: ShardId) {
+        self.queues.write().expect("no writer panics").remove(&shard);
+    }
+
     /// Everybody who waits is sent elsewhere, and nobody is let in any more.
     pub fn stop(&self) {
         self.stop.send_replace(true);

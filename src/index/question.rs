@@ -45,8 +45,11 @@ pub enum Reply {
         epoch: LeaderEpoch,
         offset: Offset,
     },
-    /// To the questions about times.
-    Pointers(Vec<BatchPointer>),
+    /// To the questions about times. The log begins at `start`, which may be inside the first pointer.
+    Pointers {
+        start: Offset,
+        pointers: Vec<BatchPointer>,
+    },
     Producers(Vec<ProducerSeen>),
 }
 
@@ -122,11 +125,12 @@ pub(super) fn reply(partition: &PartitionState, term: u64, query: &Query) -> Res
             // A pointer begins at the end for this reader, so none lies across it.
             let seen = |pointer: &&BatchPointer| pointer.last >= start && pointer.base < end;
             let later = partition.pointers.from_timestamp(target).filter(seen);
-            Reply::Pointers(later.take(BY_TIME_MAX).copied().collect())
+            Reply::Pointers { start, pointers: later.take(BY_TIME_MAX).copied().collect() }
         }
         Question::MaxTime => {
-            let newest = partition.pointers.max_timestamp().filter(|pointer| pointer.base < end);
-            Reply::Pointers(newest.copied().into_iter().collect())
+            let mut pointers = largest(partition);
+            pointers.retain(|pointer| pointer.base < end);
+            Reply::Pointers { start: partition.log_start_offset, pointers }
         }
         // As Kafka's "no such epoch", a reader would take it for a log that was cut.
         Question::EpochEnd(epoch) if epoch > current => return Err(Error::NewerEpoch),
@@ -139,6 +143,19 @@ pub(super) fn reply(partition: &PartitionState, term: u64, query: &Query) -> Res
             Reply::Producers(known.map(|(id, state)| seen(*id, state)).collect())
         }
     })
+}
+
+/// The pointer with the largest timestamp. That record of it may lie before the start of the log: then the next best is
+/// given too.
+fn largest(partition: &PartitionState) -> Vec<BatchPointer> {
+    let cut = |p: &&BatchPointer| p.base < partition.log_start_offset;
+    let best = partition.pointers.max_timestamp();
+    let next = best.filter(cut).and_then(|_| {
+        let whole = || partition.pointers.iter().skip(1);
+        let max = whole().map(|p| p.max_timestamp).max()?;
+        whole().find(|p| p.max_timestamp == max)
+    });
+    best.into_iter().chain(next).copied().collect()
 }
 
 fn seen(id: i64, state: &ProducerState) -> ProducerSeen {
@@ -190,7 +207,7 @@ pub(super) fn share(pointer: &BatchPointer, offset: Offset) -> usize {
 pub fn bytes_of(replies: &Replies) -> usize {
     let found = replies.iter().flatten().map(|reply| match reply {
         Reply::Found(found) => found.bytes,
-        Reply::At { .. } | Reply::Pointers(_) | Reply::Producers(_) => 0,
+        Reply::At { .. } | Reply::Pointers { .. } | Reply::Producers(_) => 0,
     });
     found.fold(0, usize::saturating_add)
 }

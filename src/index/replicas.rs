@@ -169,12 +169,12 @@ impl Replicas {
     }
 }
 
-/// The shard's voters on other brokers: live ones first, then those that answered lately, then those in this broker's
+/// The shard's members on other brokers: live ones first, then those that answered lately, then those in this broker's
 /// zone. Brokers begin at different ones of equal standing, each always at the same.
 fn candidates(view: &RootState, shard: ShardId, me: BrokerId, avoided: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
     let Some(shard) = view.shard(shard) else { return Vec::new() };
     let zone = view.broker(me).map(|broker| broker.zone.as_str());
-    let others = shard.voters.iter().filter_map(|node| view.broker_of(*node)).filter(|broker| broker.id != me);
+    let others = shard.members().filter_map(|node| view.broker_of(node)).filter(|broker| broker.id != me);
     let mut others: Vec<_> = others.collect();
     if !others.is_empty() {
         let turn = me as usize % others.len();

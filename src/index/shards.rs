@@ -71,6 +71,10 @@ impl Shards {
         self.open.read().expect("no writer panics").values().cloned().collect()
     }
 
+    pub fn remove(&self, id: ShardId) {
+        self.open.write().expect("no writer panics").remove(&id);
+    }
+
     pub fn insert(&self, shard: Arc<OpenShard>) {
         self.open.write().expect("no writer panics").insert(shard.id, shard);
     }

@@ -150,8 +150,9 @@ pub(super) fn encode_replies(applied: u64, replies: &Replies) -> Bytes {
                 varint::put_signed(&mut out, (*epoch).into());
                 varint::put_signed(&mut out, *offset);
             }
-            Ok(Reply::Pointers(pointers)) => {
+            Ok(Reply::Pointers { start, pointers }) => {
                 out.put_u8(POINTERS);
+                varint::put_signed(&mut out, *start);
                 put_pointers(&mut out, pointers);
             }
             Ok(Reply::Producers(producers)) => {
@@ -190,7 +191,9 @@ fn decode_reply(query: &Query, r: &mut Reader) -> Result<Result<Reply, Error>, M
         (AT, Question::Latest | Question::Earliest | Question::EpochEnd(_)) => {
             Ok(Reply::At { epoch: small(r)?, offset: r.signed()? })
         }
-        (POINTERS, Question::FromTime(_) | Question::MaxTime) => Ok(Reply::Pointers(take_pointers(r)?)),
+        (POINTERS, Question::FromTime(_) | Question::MaxTime) => {
+            Ok(Reply::Pointers { start: r.signed()?, pointers: take_pointers(r)? })
+        }
         (PRODUCERS, Question::Producers) => Ok(Reply::Producers(take_producers(r)?)),
         (UNAVAILABLE, _) => Err(Error::Unavailable),
         (NEWER_EPOCH, _) => Err(Error::NewerEpoch),

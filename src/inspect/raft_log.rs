@@ -120,6 +120,7 @@ impl Printer {
                 }),
             ),
             Ok(Entry::ExpireProducers { before }) => ("expire_producers", json!({ "before": before })),
+            Ok(Entry::Trim { starts }) => ("trim", json!({ "starts": starts })),
             Ok(Entry::Markers(markers)) => (
                 if markers.commit { "commit_transaction" } else { "abort_transaction" },
                 json!({

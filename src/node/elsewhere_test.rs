@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -256,4 +257,28 @@ async fn a_listener_says_which_zone_its_clients_are_in_and_where_the_same_listen
     let local = |port: u16| ("127.0.0.1".to_owned(), i32::from(port));
     assert_eq!(addresses, [local(node.address().port()), local(ports[0]), ("broker.example".to_owned(), 7)]);
     node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_are_deleted_at_any_broker_and_for_all_of_them() {
+    let four = Four::start().await;
+    let topic = &four.topic;
+    let mut client = four.client(four.outsider).await;
+    assert_eq!(produced(topic, &mut client, 10).await, 0);
+    assert_eq!(produced(topic, &mut client, 10).await, 10);
+    let partition = DeleteRecordsPartition::default().with_partition_index(0).with_offset(12);
+    let wanted = DeleteRecordsTopic::default().with_name(text(TOPIC).into()).with_partitions(vec![partition]);
+    let request = DeleteRecordsRequest::default().with_topics(vec![wanted]).with_timeout_ms(10_000);
+    let answer: DeleteRecordsResponse = client.ask(ApiKey::DeleteRecords, 2, &request).await;
+    let told = &answer.topics[0].partitions[0];
+    assert_eq!((told.error_code, told.low_watermark), (0, 12));
+    for broker in 0..4 {
+        let mut client = four.client(broker).await;
+        assert_eq!(topic.offset_of(&mut client, -2).await.0, 12, "earliest, at broker {broker}");
+        assert_eq!(topic.offset_of(&mut client, T0).await, (12, T0 + 2), "by time, at broker {broker}");
+        assert_eq!(fetched(topic, &mut client, 11).await.error_code, ErrorCode::OffsetOutOfRange.code());
+        let rest = fetched(topic, &mut client, 12).await;
+        assert_eq!((rest.error_code, rest.log_start_offset, rest.high_watermark), (0, 12, 20));
+    }
+    four.stop().await;
 }

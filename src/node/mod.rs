@@ -9,6 +9,8 @@ mod elsewhere_test;
 #[cfg(test)]
 mod fanout_test;
 mod listeners;
+#[cfg(test)]
+mod moves_test;
 mod router;
 mod run;
 #[cfg(test)]

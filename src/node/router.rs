@@ -51,6 +51,7 @@ impl Router for Rooms {
             ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),
             ApiKey::CreateTopics => reply(async move { admin::create_topics(&admin, &context, version, body).await }),
             ApiKey::DeleteTopics => reply(async move { admin::delete_topics(&admin, &context, version, body).await }),
+            ApiKey::DeleteRecords => reply(async move { admin::delete_records(&admin, &context, version, body).await }),
             ApiKey::CreatePartitions => {
                 reply(async move { admin::create_partitions(&admin, &context, version, body).await })
             }
@@ -78,6 +79,29 @@ impl Router for Rooms {
             }
             ApiKey::ListTransactions => {
                 reply(async move { transaction::list_transactions(&transactions, version, body).await })
+            }
+            ApiKey::AlterReplicaLogDirs => {
+                reply(async move { admin::alter_replica_log_dirs(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeLogDirs => {
+                reply(async move { admin::describe_log_dirs(&admin, &context, version, body).await })
+            }
+            ApiKey::ElectLeaders => reply(async move { admin::elect_leaders(&admin, &context, version, body).await }),
+            ApiKey::AlterPartitionReassignments => {
+                reply(async move { admin::alter_partition_reassignments(&admin, &context, version, body).await })
+            }
+            ApiKey::ListPartitionReassignments => {
+                reply(async move { admin::list_partition_reassignments(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeQuorum => {
+                reply(async move { admin::describe_quorum(&admin, &context, version, body).await })
+            }
+            ApiKey::UnregisterBroker => {
+                reply(async move { admin::unregister_broker(&admin, &context, version, body).await })
+            }
+            ApiKey::AddRaftVoter => reply(async move { admin::add_raft_voter(&admin, &context, version, body).await }),
+            ApiKey::RemoveRaftVoter => {
+                reply(async move { admin::remove_raft_voter(&admin, &context, version, body).await })
             }
             ApiKey::FindCoordinator => {
                 let listener = context.listener;

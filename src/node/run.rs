@@ -171,6 +171,15 @@ impl Node {
         });
         let group_settings = group::Settings::from(&config);
         let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let closed = {
+            let (coordinators, transacting, sequencers) =
+                (coordinators.clone(), transacting.clone(), sequencers.clone());
+            move |shard| {
+                coordinators.close(shard);
+                transacting.close(shard);
+                sequencers.close(shard);
+            }
+        };
         let opened = {
             let (coordinators, transacting) = (coordinators.clone(), transacting.clone());
             move |shard: Arc<OpenShard>| {
@@ -183,7 +192,7 @@ impl Node {
         let replica = move || Replica::telling(incoming.clone());
         let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
-            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened)),
+            tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened, closed)),
         ];
 
         let hedging = hedge::Settings::percent(config.hedge_percent);
@@ -278,8 +287,8 @@ impl Node {
                     uploads,
                     put_hedges: put_hedger.counts,
                     server: server.clone(),
-                    admin,
                     groups: coordinators.clone(),
+                    admin,
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
             }

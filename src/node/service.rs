@@ -6,10 +6,11 @@ use futures::future::{BoxFuture, ready};
 use milepost_raft::{NodeId, Service, StateMachine};
 
 use crate::cache::Cache;
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::commit::{Sequencers, answer_slots, split_shard};
 use crate::index::{OpenShard, Shards, answer_questions, answer_read_index};
 use crate::peer::{self, Answer};
+use crate::survey::told;
 use crate::transaction::{self, answer_verify};
 use crate::types::{ROOT_SHARD, ShardId, varint};
 
@@ -65,6 +66,11 @@ impl Service for Peers {
                 }
                 .boxed()
             }
+            peer::STATUS => {
+                let cache = self.cache.get().map(|cache| cache.metrics());
+                ready(told::answer_status(&seat.cluster, &seat.shards, cache).encode()).boxed()
+            }
+            peer::QUORUM => ready(seat.cluster.answer_quorum().encode()).boxed(),
             peer::JOIN => {
                 let cluster = seat.cluster.clone();
                 async move {
@@ -100,6 +106,15 @@ impl Seat {
             }
             .boxed(),
             peer::AWAIT_HELD => self.await_held(shard, body),
+            peer::TOPIC => async move { told::answer_topic(&shard, &body).encode() }.boxed(),
+            peer::ELECT => {
+                let cluster = self.cluster.clone();
+                async move { cluster::answer_election(&cluster, &shard, &body).await.encode() }.boxed()
+            }
+            peer::TRIM => {
+                let sequencers = self.sequencers.clone();
+                async move { sequencers.trim(&shard, body).await.encode() }.boxed()
+            }
             peer::MARKERS => {
                 let (sequencers, cluster) = (self.sequencers.clone(), self.cluster.clone());
                 async move { sequencers.end_transaction(&shard, &cluster, body).await.encode() }.boxed()

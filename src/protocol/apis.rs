@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 42] = [
+pub const APIS: [Api; 52] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -42,6 +42,7 @@ pub const APIS: [Api; 42] = [
     api(ApiKey::ApiVersions, 0, 4),
     api(ApiKey::CreateTopics, 2, 7),
     api(ApiKey::DeleteTopics, 1, 6),
+    api(ApiKey::DeleteRecords, 0, 2),
     api(ApiKey::InitProducerId, 0, 5),
     api(ApiKey::OffsetForLeaderEpoch, 2, 4),
     api(ApiKey::AddPartitionsToTxn, 0, 5),
@@ -50,14 +51,23 @@ pub const APIS: [Api; 42] = [
     api(ApiKey::WriteTxnMarkers, 1, 1),
     api(ApiKey::TxnOffsetCommit, 0, 5),
     api(ApiKey::DescribeConfigs, 1, 4),
+    api(ApiKey::AlterReplicaLogDirs, 1, 2),
+    api(ApiKey::DescribeLogDirs, 1, 4),
     api(ApiKey::CreatePartitions, 0, 3),
+    api(ApiKey::ElectLeaders, 0, 2),
+    api(ApiKey::AlterPartitionReassignments, 0, 1),
+    api(ApiKey::ListPartitionReassignments, 0, 0),
+    api(ApiKey::DescribeQuorum, 0, 2),
     api(ApiKey::DescribeCluster, 0, 2),
     api(ApiKey::ConsumerGroupHeartbeat, 0, 1),
     api(ApiKey::ConsumerGroupDescribe, 0, 1),
+    api(ApiKey::UnregisterBroker, 0, 0),
     api(ApiKey::DescribeProducers, 0, 0),
     api(ApiKey::DescribeTransactions, 0, 0),
     api(ApiKey::ListTransactions, 0, 1),
     api(ApiKey::DescribeTopicPartitions, 0, 0),
+    api(ApiKey::AddRaftVoter, 0, 0),
+    api(ApiKey::RemoveRaftVoter, 0, 0),
     api(ApiKey::AlterConfigs, 0, 2),
     api(ApiKey::IncrementalAlterConfigs, 0, 1),
     api(ApiKey::DescribeClientQuotas, 0, 1),

@@ -27,8 +27,13 @@ pub enum Entry {
     ExpireProducers {
         before: Timestamp,
     },
+    /// Partitions begin at these offsets from here on; what is below is gone.
+    Trim {
+        starts: Vec<(Slot, Offset)>,
+    },
     Markers(Markers),
     Group(GroupEntry),
+    GroupCommits(GroupCommits),
     /// From here on appends to the topic's partitions are stamped or not. A change that is older than the last one known
     /// changes nothing: it may be late.
     Stamping {
@@ -36,7 +41,6 @@ pub enum Entry {
         stamped: bool,
         change: u64,
     },
-    GroupCommits(GroupCommits),
     Transaction(TransactionEntry),
     /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
@@ -129,6 +133,7 @@ const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
 // 7 to 11, 32 and 33: a group's.
 const GROUP_CLOCK: u8 = 12;
+const TRIM: u8 = 44;
 // 20 to 24: a transaction's.
 const STAMPING: u8 = 36;
 const MARKERS: u8 = 40;
@@ -167,6 +172,14 @@ impl Entry {
             Entry::ExpireProducers { before } => {
                 out.put_slice(&[EXPIRE_PRODUCERS, 1]);
                 varint::put_signed(&mut out, *before);
+            }
+            Entry::Trim { starts } => {
+                out.put_slice(&[TRIM, 1]);
+                varint::put(&mut out, starts.len() as u64);
+                for (slot, start) in starts {
+                    varint::put(&mut out, (*slot).into());
+                    varint::put_signed(&mut out, *start);
+                }
             }
             Entry::Stamping { topic, stamped, change } => {
                 out.put_slice(&[STAMPING, 1]);
@@ -211,6 +224,9 @@ impl Entry {
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),
             (EXPIRE_PRODUCERS, 1) => Entry::ExpireProducers { before: r.signed()? },
+            (TRIM, 1) => Entry::Trim {
+                starts: (0..r.count(2)?).map(|_| Ok((r.int()?, r.signed()?))).collect::<Result<_, Malformed>>()?,
+            },
             (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
                 Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
             }

@@ -22,6 +22,7 @@ mod snapshot;
 mod stable;
 mod state;
 pub mod transaction;
+mod trim;
 mod verdict;
 
 #[cfg(test)]

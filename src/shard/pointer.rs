@@ -50,6 +50,11 @@ impl Control {
 }
 
 impl BatchPointer {
+    /// Bytes of an object: a control pointer has none.
+    pub fn stored_bytes(&self) -> u64 {
+        if self.control.is_some() { 0 } else { self.len }
+    }
+
     pub fn range(&self) -> ByteRange {
         ByteRange::new(self.start, self.len)
     }
@@ -57,8 +62,25 @@ impl BatchPointer {
 
 /// One partition's pointers, oldest first, contiguous in offsets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stored")]
 pub struct PointerLog {
     pointers: VecDeque<BatchPointer>,
+    /// Of all pointers together; counted anew after a restore.
+    #[serde(skip)]
+    bytes: u64,
+}
+
+/// As a snapshot has it.
+#[derive(Deserialize)]
+struct Stored {
+    pointers: VecDeque<BatchPointer>,
+}
+
+impl From<Stored> for PointerLog {
+    fn from(Stored { pointers }: Stored) -> PointerLog {
+        let bytes = pointers.iter().fold(0, |sum: u64, p| sum.saturating_add(p.stored_bytes()));
+        PointerLog { pointers, bytes }
+    }
 }
 
 impl PointerLog {
@@ -66,6 +88,7 @@ impl PointerLog {
     pub(super) fn push(&mut self, mut pointer: BatchPointer) {
         let so_far = self.pointers.back().map_or(Timestamp::MIN, |p| p.max_timestamp_so_far);
         pointer.max_timestamp_so_far = so_far.max(pointer.max_timestamp);
+        self.bytes = self.bytes.saturating_add(pointer.stored_bytes());
         self.pointers.push_back(pointer);
     }
 
@@ -81,10 +104,24 @@ impl PointerLog {
         if adjacent {
             last.last = next.last;
             last.len += next.len;
+            self.bytes = self.bytes.saturating_add(next.len);
             last.max_timestamp = last.max_timestamp.max(next.max_timestamp);
             last.max_timestamp_so_far = last.max_timestamp_so_far.max(next.max_timestamp);
         }
         adjacent
+    }
+
+    /// Drops the pointers that have no record at or above `start`.
+    pub(super) fn drop_below(&mut self, start: Offset) {
+        while let Some(first) = self.pointers.front().filter(|p| p.last < start) {
+            self.bytes = self.bytes.saturating_sub(first.stored_bytes());
+            self.pointers.pop_front();
+        }
+    }
+
+    /// Bytes of the object store that the pointers cover.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub fn len(&self) -> usize {

@@ -47,6 +47,12 @@ impl Transactions {
         }
     }
 
+    /// Nobody reads what ended before the start of the log.
+    pub(super) fn drop_below(&mut self, start: Offset) {
+        let gone = self.aborted.partition_point(|aborted| aborted.last < start);
+        self.aborted.drain(..gone);
+    }
+
     pub(super) fn aborted_are_ordered(&self) -> bool {
         self.aborted.is_sorted_by(|a, b| a.last < b.last && a.first <= a.last)
     }

@@ -11,7 +11,7 @@ use crate::shard::marker::Markers;
 use crate::shard::partition::{PartitionState, Placed};
 use crate::shard::transaction::Transactions;
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
-use crate::types::{BrokerEpoch, BrokerId, Partition, Timestamp, TopicId, arc_map};
+use crate::types::{BrokerEpoch, BrokerId, Offset, Partition, Timestamp, TopicId, arc_map};
 
 /// Everything a shard knows. A pure function of its log: no clock, no randomness, no I/O.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,7 @@ impl State {
             Entry::Delete { topic } => self.delete(topic, &mut effect),
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
+            Entry::Trim { starts } => self.trim(&starts, &mut effect),
             Entry::Stamping { topic, stamped, change } => self.set_stamping(topic, stamped, change),
             Entry::Markers(markers) => self.end_transaction(&markers, term, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
@@ -285,6 +286,16 @@ impl State {
             Arc::make_mut(partition).expire_producers(before, &mut effect.released);
         }
         self.groups.forget_producers(before);
+    }
+
+    fn trim(&mut self, starts: &[(Slot, Offset)], effect: &mut Effect) {
+        for (slot, start) in starts {
+            if let Some(partition) = self.partitions.get_mut(slot)
+                && Arc::make_mut(partition).trim(*start)
+            {
+                effect.changed.push(*slot);
+            }
+        }
     }
 
     pub(super) fn index_partitions(&mut self) {

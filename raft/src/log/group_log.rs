@@ -83,6 +83,13 @@ impl GroupLog {
         self.state().purged
     }
 
+    /// What a replica that opens the group again starts from.
+    pub(crate) fn recovered(&self) -> GroupState {
+        let state = self.state();
+        let entries = state.entries.iter().cloned().collect();
+        GroupState { vote: state.vote, purged: state.purged, committed: state.committed, entries }
+    }
+
     /// Makes what is known to be committed durable, so that a clean restart starts from there.
     pub(crate) fn note_committed(&self) {
         let mut encoded = Vec::new();

@@ -17,7 +17,7 @@ use tokio::sync::{RwLock, RwLockReadGuard, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-use crate::log::GroupLog;
+use crate::log::{GroupLog, GroupState};
 use crate::messages;
 use crate::offers::Offers;
 use crate::snapshot::{Newest, SnapshotDir};
@@ -140,6 +140,11 @@ impl Replica {
             tracing::warn!(group = self.parts.group, %why, "a group ended badly");
         }
         self.parts.log.note_committed();
+    }
+
+    /// After [`Replica::stop`].
+    pub(crate) fn recovered(&self) -> GroupState {
+        self.parts.log.recovered()
     }
 
     pub(crate) async fn forget(&self) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use openraft::{Instant as _, ReadPolicy, ServerState};
 use tokio::time::{Instant, timeout};
 
 use super::{Replica, lock};
-use crate::{NodeId, ReadError, WaitError};
+use crate::{MemberProgress, NodeId, Progress, ReadError, WaitError};
 
 impl Replica {
     /// Something of a leader was accepted.
@@ -46,6 +46,24 @@ impl Replica {
             .collect()
     }
 
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let metrics = self.metrics();
+        let (beats, matched) = (metrics.heartbeat.as_ref()?, metrics.replication.as_ref()?);
+        let voters: BTreeSet<NodeId> = metrics.membership_config.voter_ids().collect();
+        let members = metrics.membership_config.nodes().map(|(node, _)| {
+            let (matched, silent) = match *node == self.parts.node {
+                true => (metrics.last_log_index, Some(Duration::ZERO)),
+                false => (
+                    matched.get(node).and_then(|id| id.as_ref()).map(|id| id.index),
+                    beats.get(node).and_then(|at| at.as_ref()).map(|at| at.into_inner().elapsed()),
+                ),
+            };
+            MemberProgress { node: *node, voter: voters.contains(node), matched, silent }
+        });
+        let committed = metrics.cluster_committed.as_ref().map_or(0, |id| id.index);
+        Some(Progress { term: metrics.current_term, committed, members: members.collect() })
+    }
+
     pub(crate) fn voters(&self) -> BTreeSet<NodeId> {
         self.parts.raft.voter_ids().collect()
     }
@@ -58,6 +76,13 @@ impl Replica {
         let metrics = self.parts.raft.metrics();
         let metrics = metrics.borrow_watched();
         metrics.membership_config.membership().get_joint_config().len() > 1
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        let metrics = self.parts.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let uniform = metrics.membership_config.membership().get_joint_config().len() == 1;
+        uniform && metrics.membership_config == metrics.committed_membership_config
     }
 
     pub(crate) fn caught_up(&self, node: NodeId) -> bool {
