@@ -16,6 +16,14 @@
 //! socket → frames → intake → Router::start → pending … → outbox → socket
 //!            (size, api)  (budget, pipeline)  (in order)
 //! ```
+//!
+//! # Decisions
+//! **Slow readers share a part of their own.** An answer asks for memory before its bytes are gathered, and one that
+//! is not taken within a second moves to the slow readers' part, which is given at once or not at all (then the
+//! connection is closed, unless it takes 64 KiB/s). So what ordinary readers wait for comes back within about a
+//! second. Closing at a deadline alone would let a thousand readers hold the budget for the whole of it. A slow
+//! reader's answer is copied out of the cached objects: a slice of 1 MB would keep 8 MB alive that nobody counts;
+//! fast readers never pay that copy.
 
 mod frames;
 pub(crate) mod intake;

@@ -6,6 +6,13 @@
 //!   order. Rates are Kafka's: 11 windows of a second. Without limits nothing is counted.
 //! - **Never does**: refuse anything; wait. The connection room keeps a client waiting.
 //! - **Limits**: [`CLIENTS_MAX`] rates of each kind; [`THROTTLE_MAX`] at a time.
+//!
+//! # Decisions
+//! **Quotas are counted around the rooms** (`node/throttling.rs`): request and answer bytes, and the time of polls,
+//! not of waits; the throttle time is written into the encoded answer, and the connection is not read from (KIP-219).
+//! A Fetch over the limit is answered with nothing at once; one within it gets what it asked for and waits
+//! afterwards, where Kafka throws the answer away and a batch larger than ten seconds' worth never comes. No wait
+//! exceeds 30 s: clients would give the connection up.
 
 mod order;
 mod rate;

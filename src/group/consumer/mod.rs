@@ -18,6 +18,22 @@
 //!
 //! A group's changes are one entry at a time: what comes while one is on its way makes the next, together. When one
 //! fails, those who wait are told so, and the group is again what the log has.
+//!
+//! # Decisions
+//! **A group of the consumer protocol has one entry on its way at a time.** What comes meanwhile makes the next,
+//! together, and answers wait for the entry that has what they tell: a group of any size costs an entry per round
+//! trip, not one per heartbeat, and a failed one is undone by taking the group anew from applied state. Each names
+//! the revision it makes, so one given up that came after all mixes with nothing. One member's step: < 100 B
+//! (`a_step_of_one_member_costs_…`). Going back to the classic protocol needs none: the log keeps the former group
+//! until the classic one has synced.
+//!
+//! **Assignors know nothing of racks** (nor do Kafka's newer ones): every zone reads every partition from its own
+//! brokers, so balance alone counts. `uniform` is ours: it keeps what is even and moves the fewest; where
+//! subscriptions differ, nobody has two more than somebody who could take one.
+//!
+//! **Patterns are matched by all places where a match can end**, on the parsed expression (`regex-syntax`, there
+//! anyway): at most 250, as long as names are, so none takes long. Members learn of their topics at once; Kafka
+//! resolves in the background.
 
 mod ask;
 mod assignor;
