@@ -9,7 +9,8 @@
 #   cluster_logs                  the tail of every log
 #
 # Sets CLUSTER_BOOTSTRAP, CLUSTER_KAFKA[N], CLUSTER_METRICS[N], CLUSTER_ZONES, CLUSTER_STORE,
-# CLUSTER_S3 and CLUSTER_DIR. PROFILE is dev or release; CLUSTER_S3_ARGS goes to the S3 server.
+# CLUSTER_S3 and CLUSTER_DIR. PROFILE is dev or release; CLUSTER_S3_ARGS goes to the S3 server. CLUSTER_PREBUILT=DIR
+# takes the programs from there (milepost, examples/s3_server) and builds nothing.
 #
 # With CLUSTER_STORES=zonal each zone has an S3 server of its own, CLUSTER_S3[N], and objects are in all of them:
 #   cluster_launch_store N        starts zone N's server again, empty
@@ -34,6 +35,10 @@ cluster_start() {
 }
 
 cluster_build() {
+    if [ -n "${CLUSTER_PREBUILT:-}" ]; then
+        CLUSTER_BIN=$CLUSTER_PREBUILT
+        return
+    fi
     local release=()
     CLUSTER_BIN=$CLUSTER_TARGET/debug
     if [ "${PROFILE:-dev}" = release ]; then release=(--release) CLUSTER_BIN=$CLUSTER_TARGET/release; fi

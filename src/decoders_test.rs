@@ -2,6 +2,8 @@
 //! proportion. `DECODER_ROUNDS=100000 cargo test --lib decoders_test -- --nocapture` goes on for longer.
 
 use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
+use kafka_protocol::messages::alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic};
 use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
@@ -10,16 +12,21 @@ use kafka_protocol::messages::create_topics_request::{
 };
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use kafka_protocol::messages::describe_quorum_request::{PartitionData, TopicData};
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
+use kafka_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource as IncrementalResource, AlterableConfig as IncrementalConfig,
+};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::update_features_request::FeatureUpdateKey;
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
@@ -124,6 +131,24 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     api(&mut fuzz, ApiKey::AddRaftVoter, &AddRaftVoterRequest::default().with_listeners(listeners));
     api(&mut fuzz, ApiKey::RemoveRaftVoter, &RemoveRaftVoterRequest::default());
     api(&mut fuzz, ApiKey::UnregisterBroker, &UnregisterBrokerRequest::default());
+    let configs = vec![AlterableConfig::default().with_name(StrBytes::from_static_str("a")); 2];
+    let resource = AlterConfigsResource::default().with_configs(configs);
+    api(&mut fuzz, ApiKey::AlterConfigs, &AlterConfigsRequest::default().with_resources(vec![resource; 2]));
+    let configs = vec![IncrementalConfig::default().with_name(StrBytes::from_static_str("a")); 2];
+    let resource = IncrementalResource::default().with_configs(configs);
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource; 2]);
+    api(&mut fuzz, ApiKey::IncrementalAlterConfigs, &request);
+    let components = vec![ComponentData::default().with_entity_type(StrBytes::from_static_str("user")); 2];
+    let request = DescribeClientQuotasRequest::default().with_components(components);
+    api(&mut fuzz, ApiKey::DescribeClientQuotas, &request);
+    let entry = EntryData::default().with_entity(vec![EntityData::default(); 2]).with_ops(vec![OpData::default(); 2]);
+    api(&mut fuzz, ApiKey::AlterClientQuotas, &AlterClientQuotasRequest::default().with_entries(vec![entry; 2]));
+    api(&mut fuzz, ApiKey::GetTelemetrySubscriptions, &GetTelemetrySubscriptionsRequest::default());
+    api(&mut fuzz, ApiKey::PushTelemetry, &PushTelemetryRequest::default().with_metrics(Bytes::from_static(b"abc")));
+    let request = ListConfigResourcesRequest::default().with_resource_types(vec![2, 4, 16]);
+    api(&mut fuzz, ApiKey::ListConfigResources, &request);
+    let updates = vec![FeatureUpdateKey::default().with_feature(StrBytes::from_static_str("a")); 2];
+    api(&mut fuzz, ApiKey::UpdateFeatures, &UpdateFeaturesRequest::default().with_feature_updates(updates));
     fuzz.finish("Kafka requests");
 }
 

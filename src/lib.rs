@@ -34,6 +34,7 @@ pub mod cluster;
 pub mod console;
 pub mod group;
 pub mod inspect;
+pub mod quota;
 pub mod survey;
 pub mod transaction;
 pub mod zone;

@@ -49,4 +49,8 @@ TEST_DIR=$TEST_DIR/trouble PARTLY=2 WHOLLY=5 "$CLUSTER_ROOT/tests/trouble.sh" 50
 
 step "five stock clients while brokers are bounced"
 TEST_DIR=$TEST_DIR/bounce PERIOD_SECONDS=30 "$CLUSTER_ROOT/tests/bounce.sh" 1 || fail "a client was stuck"
+step "suites that other people wrote"
+# All of them take more than an hour: WHOLE=1.
+if [ -z "${WHOLE:-}" ]; then export QUICK=1; fi
+TEST_DIR=$TEST_DIR/conformance "$CLUSTER_ROOT/tests/conformance/run.sh" || fail "a suite that other people wrote"
 step "everything passed"

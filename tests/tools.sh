@@ -9,6 +9,7 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/target.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/clients/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/clients/install.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/tools_settings.sh"
 BROKERS=4 RECORDS=1000
 
 # kafka CLASS ARGUMENTS…: a tool by its class. It starts twice as fast with the first compiler alone.
@@ -277,7 +278,8 @@ milepost_topic() {
 install_java || fail "installing Kafka's tools"
 cluster_start "$TEST_DIR" "$BROKERS" || fail "starting the cluster"
 TOOLS=(topics producer_perf consumer_perf verifiable_producer verifiable_consumer get_offsets delete_records log_dirs
-    leader_election metadata_quorum broker_api_versions milepost_cluster milepost_topic reassign_partitions cluster)
+    leader_election metadata_quorum broker_api_versions milepost_cluster milepost_topic "${SETTINGS_TOOLS[@]}"
+    reassign_partitions cluster)
 for tool in "${@:-${TOOLS[@]}}"; do claim "$tool" "$tool"; done
 tally tools || fail "a tool"
 audit || fail "the audit"

@@ -11,6 +11,14 @@
 //!   Ethernet, IP and TCP headers. (It is received once more at the other end; that is no other byte.)
 //! - Namespaces carry the process id of the run, and go with the value. What a killed run left is swept by the next.
 //! - **Needs**: root and iproute2.
+//!
+//! # Decisions
+//! **Bytes across zones are counted by the kernel, where they leave.** The harness (`benches/cross_zone`) gives each
+//! zone a namespace with one link to the other zones and another to the store; what the zones' links sent is what
+//! crossed, each byte once, with Ethernet, IP and TCP headers. Counting on both ends would double it, our own metrics
+//! would forget headers (at rest, nine tenths of all bytes). Links take one segment per packet: a bundle of them
+//! would be counted with one header. The kinds come from the system's metrics, or, for Kafka, from the kernel's
+//! account of each socket by port.
 
 use std::fs;
 use std::process::Command;

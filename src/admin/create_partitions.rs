@@ -5,7 +5,7 @@ use kafka_protocol::messages::{CreatePartitionsRequest, CreatePartitionsResponse
 use tokio::time::Instant;
 
 use crate::admin::error::code_and_message;
-use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, internal, names, topics};
+use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, assignments, internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{RootEntry, RootRefusal, RootState};
 use crate::protocol::{self, decode, encode};
@@ -51,16 +51,20 @@ async fn grow(
 fn check(view: &RootState, asked: &CreatePartitionsTopic) -> Result<TopicId, Error> {
     let topic = view.topic_named(&asked.name).ok_or(RootRefusal::UnknownTopic)?;
     let present = topic.placement.len();
-    if asked.assignments.as_ref().is_some_and(|assignments| !assignments.is_empty()) {
-        return Err(Error::InvalidRequest("replicas cannot be assigned by hand: leave the assignments empty".into()));
+    let by = match usize::try_from(asked.count) {
+        Ok(count) if count > present && asked.count <= PARTITIONS_MAX => count - present,
+        _ => {
+            return Err(Error::InvalidPartitions(format!(
+                "the topic has {present} partitions; it can grow to at most {PARTITIONS_MAX}, not become {}",
+                asked.count
+            )));
+        }
+    };
+    match asked.assignments.as_deref() {
+        None | Some([]) => {}
+        Some(assigned) => assignments::grown(view, by, topic.replication_factor, assigned)?,
     }
-    match usize::try_from(asked.count) {
-        Ok(count) if count > present && asked.count <= PARTITIONS_MAX => Ok(topic.id),
-        _ => Err(Error::InvalidPartitions(format!(
-            "the topic has {present} partitions; it can grow to at most {PARTITIONS_MAX}, not become {}",
-            asked.count
-        ))),
-    }
+    Ok(topic.id)
 }
 
 #[cfg(test)]
@@ -86,6 +90,6 @@ mod tests {
         }
         assert_eq!(check(&view, &asked("u", 4)).unwrap_err().code(), ErrorCode::UnknownTopicOrPartition);
         let by_hand = asked("t", 4).with_assignments(Some(vec![CreatePartitionsAssignment::default()]));
-        assert_eq!(check(&view, &by_hand).unwrap_err().code(), ErrorCode::InvalidRequest);
+        assert_eq!(check(&view, &by_hand).unwrap_err().code(), ErrorCode::InvalidReplicaAssignment);
     }
 }

@@ -5,7 +5,7 @@ use kafka_protocol::messages::{CreateTopicsRequest, CreateTopicsResponse};
 use kafka_protocol::protocol::StrBytes;
 use tokio::time::Instant;
 
-use crate::admin::configs::{Defaults, TOPIC_CONFIGS};
+use crate::admin::configs::{Layers, Source, TOPIC_CONFIGS};
 use crate::admin::error::code_and_message;
 use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, names, topics};
 use crate::batch::Segments;
@@ -27,9 +27,12 @@ pub async fn create_topics(
     let request: CreateTopicsRequest = decode(version, body)?;
     let deadline = topics::deadline(request.timeout_ms);
     let repeated = names::repeated(request.topics.iter().map(|topic| topic.name.clone()));
-    let partitions: i64 = request.topics.iter().map(|topic| i64::from(topic.num_partitions.max(1))).sum();
+    let counted = |topic: &CreatableTopic| i64::from(topic.num_partitions.max(1)).max(topic.assignments.len() as i64);
+    let partitions: i64 = request.topics.iter().map(counted).sum();
     let too_much = request.topics.len() > TOPICS_MAX || partitions > i64::from(PARTITIONS_MAX);
     let (too_much, repeated, validate_only) = (&too_much, &repeated, request.validate_only);
+    let view = admin.cluster.view();
+    let layers = admin.layers(&view);
     let results = topics::each(request.topics, async |asked| {
         let created = match too_much {
             true => Err(Error::InvalidPartitions(format!(
@@ -37,7 +40,7 @@ pub async fn create_topics(
             ))),
             false => create(admin, &asked, repeated.contains(&asked.name), validate_only, deadline).await,
         };
-        result(&admin.settings.topic_defaults, asked, created)
+        result(layers, asked, created)
     });
     encode(version, &CreateTopicsResponse::default().with_topics(results.await))
 }
@@ -59,7 +62,7 @@ async fn create(
     Ok(new)
 }
 
-fn result(defaults: &Defaults, asked: CreatableTopic, created: Result<NewTopic, Error>) -> CreatableTopicResult {
+fn result(layers: Layers<'_>, asked: CreatableTopic, created: Result<NewTopic, Error>) -> CreatableTopicResult {
     let (code, message) = code_and_message(&created);
     let result = CreatableTopicResult::default()
         .with_name(asked.name)
@@ -68,7 +71,7 @@ fn result(defaults: &Defaults, asked: CreatableTopic, created: Result<NewTopic, 
         .with_configs(None);
     let Ok(new) = created else { return result };
     let configs = TOPIC_CONFIGS.iter().filter_map(|config| {
-        let (value, source) = defaults.values(&new.configs, config).next()?;
+        let (_, value, source) = layers.values(Some((&new.configs, Source::Topic)), config).next()?;
         let described = CreatableTopicConfigs::default()
             .with_name(StrBytes::from_static_str(config.name))
             .with_value(Some(StrBytes::from_string(value.to_string())))

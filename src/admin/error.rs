@@ -21,6 +21,10 @@ pub enum Error {
     InvalidConfig(String),
     #[error("{0}")]
     InvalidRequest(String),
+    #[error("{0}")]
+    InvalidUpdateVersion(String),
+    #[error("{0}")]
+    UnsupportedVersion(String),
     /// It was begun and goes on by itself.
     #[error("not finished within the request's timeout; it is being worked on")]
     TimedOut,
@@ -62,6 +66,8 @@ impl Error {
             Error::InvalidReplicationFactor(_) => ErrorCode::InvalidReplicationFactor,
             Error::InvalidConfig(_) => ErrorCode::InvalidConfig,
             Error::InvalidRequest(_) => ErrorCode::InvalidRequest,
+            Error::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
+            Error::InvalidUpdateVersion(_) => ErrorCode::InvalidUpdateVersion,
             Error::TimedOut => ErrorCode::RequestTimedOut,
             Error::OtherEndpointType => ErrorCode::MismatchedEndpointType,
             Error::UnknownEndpointType(_) => ErrorCode::UnsupportedEndpointType,
@@ -85,6 +91,8 @@ fn of_refusal(refusal: RootRefusal) -> ErrorCode {
         // Shards of a factor are missing only while there are too few brokers for it.
         RootRefusal::NoShard => ErrorCode::InvalidReplicationFactor,
         RootRefusal::NotGrowing => ErrorCode::InvalidPartitions,
+        // Somebody is always quicker: nothing was changed, and the same request may succeed.
+        RootRefusal::ConfigsChanged => ErrorCode::RequestTimedOut,
         RootRefusal::UnknownNode | RootRefusal::BrokerInUse => ErrorCode::UnknownServerError,
         RootRefusal::Moving => ErrorCode::ReassignmentInProgress,
         RootRefusal::NotMoving => ErrorCode::NoReassignmentInProgress,

@@ -1,5 +1,10 @@
 //! DescribeLogDirs and AlterReplicaLogDirs. A broker has one "log directory": the object store, whose bytes are what a
 //! partition takes. Each replica names its partitions, as in Kafka, so a broker without replicas names none.
+//!
+//! # Decisions
+//! **The log directory is the bucket.** DescribeLogDirs has one directory per broker, named by the store's URL, with
+//! the bytes that the pointers of its replicas cover (kept as a sum: nobody walks them). A byte counts at each
+//! replica, as in Kafka, though the store has it once; a broker without replicas shows the directory alone.
 
 use std::collections::BTreeMap;
 

@@ -10,26 +10,35 @@
 //!
 //! One file per API, or per few that belong together; `topics` is what they share.
 
+mod alter_client_quotas;
+mod alter_configs;
+mod assignments;
 pub mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_records;
 mod delete_topics;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
 mod elect_leaders;
 mod epochs;
 mod error;
+pub mod features;
 mod internal;
 mod leaders;
+mod list_config_resources;
 mod log_dirs;
 mod metadata;
 mod names;
 mod quorum;
 mod reassignments;
+mod resource;
+mod telemetry;
 mod topics;
 mod unregister_broker;
+mod update_features;
 
 #[cfg(test)]
 mod delete_records_test;
@@ -39,6 +48,8 @@ mod metadata_test;
 pub(crate) mod sample;
 #[cfg(test)]
 mod served_test;
+#[cfg(test)]
+mod settings_test;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,22 +57,28 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
-pub use configs::Defaults;
+pub use alter_client_quotas::alter_client_quotas;
+pub use alter_configs::{alter_configs, incremental_alter_configs};
+pub use configs::{Defaults, Layers};
 pub use create_partitions::create_partitions;
 pub use create_topics::create_topics;
 pub use delete_records::delete_records;
 pub use delete_topics::delete_topics;
+pub use describe_client_quotas::describe_client_quotas;
 pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
 pub use elect_leaders::elect_leaders;
 pub use error::Error;
 pub use internal::{CONSUMER_OFFSETS, TRANSACTION_STATE, is_internal};
+pub use list_config_resources::list_config_resources;
 pub use log_dirs::{alter_replica_log_dirs, describe_log_dirs};
 pub use metadata::metadata;
 pub use quorum::{add_raft_voter, describe_quorum, remove_raft_voter};
 pub use reassignments::{alter_partition_reassignments, list_partition_reassignments};
+pub use telemetry::{Pushed, get_telemetry_subscriptions, push_telemetry};
 pub use unregister_broker::unregister_broker;
+pub use update_features::update_features;
 
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;
@@ -88,8 +105,8 @@ pub struct Settings {
     pub offsets_topic_partitions: i32,
     /// Of the topic that transactional ids live in.
     pub transaction_topic_partitions: i32,
-    /// What topics inherit from this broker.
-    pub topic_defaults: Defaults,
+    /// What this broker was started with, under Kafka's names.
+    pub defaults: Defaults,
     pub zones: Zones,
     /// URLs of the object store, which never hold credentials.
     pub store: String,
@@ -104,13 +121,54 @@ impl From<&Config> for Settings {
             num_partitions: config.num_partitions,
             default_replication_factor: config.default_replication_factor,
             offsets_topic_partitions: config.offsets_topic_partitions,
+            defaults: static_settings(config),
             transaction_topic_partitions: config.transaction_topic_partitions,
-            topic_defaults: Defaults::new(config.message_max_bytes, config.store.default_class()),
             zones: Zones::from(config),
             store: config.store.to_string(),
             classes: StorageClass::ALL.into_iter().filter(|class| config.store.has(*class)).collect(),
         }
     }
+}
+
+/// Kafka's names for what this broker was started with.
+pub fn static_settings(config: &Config) -> Defaults {
+    let listener = |address: &crate::config::HostPort| format!("PLAINTEXT://{address}");
+    let minutes = config.offsets_retention.as_secs() / 60;
+    let settings = [
+        ("advertised.listeners", listener(&config.advertise)),
+        ("auto.create.topics.enable", config.auto_create_topics.to_string()),
+        ("broker.id", config.broker_id.to_string()),
+        ("broker.rack", config.zone.clone().unwrap_or_default()),
+        ("connections.max.idle.ms", config.connections_max_idle.as_millis().to_string()),
+        ("default.replication.factor", config.default_replication_factor.to_string()),
+        ("group.consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval.as_millis().to_string()),
+        ("group.consumer.session.timeout.ms", config.group_consumer_session_timeout.as_millis().to_string()),
+        ("group.initial.rebalance.delay.ms", config.group_initial_rebalance_delay.as_millis().to_string()),
+        ("group.max.session.timeout.ms", config.group_max_session_timeout.as_millis().to_string()),
+        ("group.max.size", config.group_max_size.to_string()),
+        ("group.min.session.timeout.ms", config.group_min_session_timeout.as_millis().to_string()),
+        ("listeners", listener(&config.listen)),
+        ("log.dirs", config.data_dir.display().to_string()),
+        ("max.connections", config.connections_max.to_string()),
+        ("message.max.bytes", config.message_max_bytes.to_string()),
+        ("milepost.internal.listener", config.internal_advertise.to_string()),
+        ("milepost.store", config.store.to_string()),
+        (configs::STORAGE_CLASS, config.store.default_class().name().to_owned()),
+        ("node.id", config.broker_id.to_string()),
+        ("num.partitions", config.num_partitions.to_string()),
+        ("offsets.retention.minutes", minutes.to_string()),
+        ("offsets.topic.num.partitions", config.offsets_topic_partitions.to_string()),
+        ("process.roles", "broker,controller".to_owned()),
+        ("socket.request.max.bytes", config.request_bytes_max.to_string()),
+        ("transaction.max.timeout.ms", config.transaction_max_timeout.as_millis().to_string()),
+        ("transaction.state.log.num.partitions", config.transaction_topic_partitions.to_string()),
+        ("transactional.id.expiration.ms", config.transactional_id_expiration.as_millis().to_string()),
+    ];
+    // As in Kafka a default that was said aloud is a setting; flags do not tell us which were.
+    let differs = |(name, value): &(&'static str, String)| {
+        configs::broker::find(name).is_none_or(|(line, _)| line.broker_unset || line.default != value)
+    };
+    Defaults::new(settings.into_iter().filter(differs))
 }
 
 impl Settings {
@@ -131,6 +189,8 @@ pub struct Context {
     pub address: SocketAddr,
     /// The zone of the listener it came by, if that has one.
     pub listener: Option<Arc<str>>,
+    /// What it is, and of which version, if it has said so.
+    pub software: Option<Arc<(String, String)>>,
 }
 
 /// The room's handle. A cheap clone.
@@ -140,11 +200,22 @@ pub struct Admin {
     shards: Arc<Shards>,
     replicas: Arc<Replicas>,
     settings: Arc<Settings>,
+    pushed: Arc<Pushed>,
 }
 
 impl Admin {
     pub fn new(cluster: Cluster, shards: Arc<Shards>, replicas: Arc<Replicas>, settings: Settings) -> Self {
-        Admin { cluster, shards, replicas, settings: Arc::new(settings) }
+        Admin { cluster, shards, replicas, settings: Arc::new(settings), pushed: Arc::default() }
+    }
+
+    /// What clients have pushed of their metrics.
+    pub fn pushed(&self) -> &Pushed {
+        &self.pushed
+    }
+
+    /// Where settings come from on this broker.
+    fn layers<'a>(&'a self, view: &'a RootState) -> Layers<'a> {
+        self.settings.defaults.layers(view, self.cluster.broker_id())
     }
 }
 

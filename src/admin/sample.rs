@@ -62,7 +62,7 @@ pub fn settings() -> Settings {
         default_replication_factor: -1,
         offsets_topic_partitions: 50,
         transaction_topic_partitions: 50,
-        topic_defaults: Defaults::default(),
+        defaults: Defaults::default(),
         zones: Zones::default(),
         store: "memory://".into(),
         classes: vec![StorageClass::Regional],

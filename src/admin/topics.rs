@@ -10,6 +10,7 @@ use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
+use crate::admin::assignments;
 use crate::admin::configs::STORAGE_CLASS;
 use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, names};
 use crate::cluster::{NewTopic, RootAnswer, RootEntry, RootRefusal, RootState, Topic};
@@ -50,10 +51,8 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
         return Err(RootRefusal::TopicExists.into());
     }
     names::refuse_collision(view, &asked.name)?;
-    if !asked.assignments.is_empty() {
-        let why = "replicas cannot be assigned by hand: leave the assignments empty and say how many are wanted";
-        return Err(Error::InvalidRequest(why.into()));
-    }
+    let assigned = (!asked.assignments.is_empty()).then(|| assignments::counted(view, asked)).transpose()?;
+    let asked = assigned.as_ref().unwrap_or(asked);
     Ok(NewTopic {
         id: Uuid::new_v4().into(),
         name: asked.name.to_string(),
@@ -68,7 +67,7 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
 
 fn configs(settings: &Settings, asked: &CreatableTopic) -> Result<BTreeMap<String, String>, Error> {
     let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
-    let configs = configs::validate(configs)?;
+    let configs = configs::topic::validate(configs)?;
     match configs.get(STORAGE_CLASS) {
         Some(class) if settings.classes.iter().all(|has| has.name() != class) => {
             Err(Error::InvalidConfig(format!("{STORAGE_CLASS}: this cluster has no {class} store")))
@@ -177,7 +176,7 @@ mod tests {
             assert_eq!(code(&view, &asked("t", 1, factor)), ErrorCode::InvalidReplicationFactor);
         }
         let by_hand = asked("t", -1, -1).with_assignments(vec![CreatableReplicaAssignment::default()]);
-        assert_eq!(code(&view, &by_hand), ErrorCode::InvalidRequest);
+        assert_eq!(code(&view, &by_hand), ErrorCode::InvalidReplicaAssignment);
         let config =
             CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms")).with_value(None);
         assert_eq!(code(&view, &asked("t", 1, 1).with_configs(vec![config])), ErrorCode::InvalidConfig);

@@ -65,7 +65,7 @@ pub fn batch(records: &[NewRecord<'_>], spec: &Spec) -> Bytes {
     for (delta, record) in (0..).zip(records) {
         put_record(&mut plain, record, delta, record.timestamp - base_timestamp);
     }
-    let payload = compress(spec.codec, plain);
+    let payload = compress(spec.codec, plain, None);
     let length = i32::try_from(HEADER_BYTES - 12 + payload.len()).expect("a batch counts its bytes in an i32");
 
     let mut out = Vec::with_capacity(HEADER_BYTES + payload.len());
@@ -106,13 +106,7 @@ pub fn seal(batch: &mut [u8]) {
 }
 
 fn attributes(spec: &Spec) -> i16 {
-    let codec = match spec.codec {
-        Codec::None => 0,
-        Codec::Gzip => 1,
-        Codec::Snappy => 2,
-        Codec::Lz4 => 3,
-        Codec::Zstd => 4,
-    };
+    let codec = spec.codec.number();
     let transactional = if spec.transactional { Attributes::TRANSACTIONAL } else { 0 };
     let control = if spec.control { Attributes::CONTROL } else { 0 };
     codec | transactional | control
@@ -140,12 +134,13 @@ fn put_field(out: &mut Vec<u8>, field: Option<&[u8]>) {
     out.extend_from_slice(bytes);
 }
 
-fn compress(codec: Codec, plain: Vec<u8>) -> Vec<u8> {
+/// `level` is the codec's own; gzip knows -1 for its default.
+pub(super) fn compress(codec: Codec, plain: Vec<u8>, level: Option<i32>) -> Vec<u8> {
     const MEMORY: &str = "writing to memory does not fail";
     match codec {
         Codec::None => plain,
         Codec::Gzip => {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), gzip_level(level));
             encoder.write_all(&plain).expect(MEMORY);
             encoder.finish().expect(MEMORY)
         }
@@ -167,6 +162,13 @@ fn compress(codec: Codec, plain: Vec<u8>) -> Vec<u8> {
             encoder.write_all(&plain).expect(MEMORY);
             encoder.finish().expect(MEMORY)
         }
-        Codec::Zstd => zstd::encode_all(plain.as_slice(), 3).expect(MEMORY),
+        Codec::Zstd => zstd::encode_all(plain.as_slice(), level.unwrap_or(3)).expect(MEMORY),
+    }
+}
+
+fn gzip_level(level: Option<i32>) -> flate2::Compression {
+    match level.and_then(|level| u32::try_from(level).ok()) {
+        Some(level) => flate2::Compression::new(level.min(9)),
+        None => flate2::Compression::default(),
     }
 }

@@ -35,6 +35,18 @@ pub enum Codec {
     Zstd,
 }
 
+impl Codec {
+    pub(super) fn number(self) -> i16 {
+        match self {
+            Codec::None => 0,
+            Codec::Gzip => 1,
+            Codec::Snappy => 2,
+            Codec::Lz4 => 3,
+            Codec::Zstd => 4,
+        }
+    }
+}
+
 /// The attribute bits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes(pub i16);
@@ -64,6 +76,11 @@ impl Attributes {
     /// As the producer's own times would be marked.
     pub fn with_create_time(self) -> Attributes {
         Attributes(self.0 & !Self::LOG_APPEND_TIME)
+    }
+
+    /// The same with another codec.
+    pub(super) fn with_codec(self, codec: Codec) -> Attributes {
+        Attributes(self.0 & !0b111 | codec.number())
     }
 
     pub fn is_transactional(self) -> bool {

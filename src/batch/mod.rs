@@ -23,6 +23,7 @@ mod crc;
 mod header;
 mod inflate;
 pub mod patch;
+mod recompress;
 pub mod records;
 mod segments;
 mod validate;
@@ -36,8 +37,11 @@ mod records_test;
 mod validate_test;
 
 pub use header::{Attributes, Codec, HEADER_BYTES, Header, NO_PRODUCER, NO_SEQUENCE, TimestampType};
+pub use recompress::Compression;
 pub use segments::Segments;
-pub use validate::{Rules, ValidBatch, validate};
+pub use validate::{RECORDS_REJECTED_MAX, Rules, ValidBatch, validate};
+
+use crate::types::Timestamp;
 
 /// Why bytes are not an acceptable batch. The caller maps the variant to Kafka's code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +66,12 @@ pub enum Error {
     /// A time that the topic does not take.
     #[error("invalid timestamp: {0}")]
     InvalidTimestamp(&'static str),
+    /// Records whose times the topic does not take, with those; the first of them.
+    #[error("records have times that the topic does not take")]
+    RecordTimes(Vec<(i32, Timestamp)>),
+    /// Records without a key where every record needs one; the first of them.
+    #[error("records have no key")]
+    Keyless(Vec<i32>),
     /// The records inflate to more than the caller's cap.
     #[error("records inflate to more than {max} bytes")]
     InflatesTooLarge { max: usize },

@@ -50,6 +50,22 @@ impl Segments {
         }
     }
 
+    /// Writes over bytes that are there, in one segment, copying that if it is shared. False if they are not.
+    pub fn overwrite(&mut self, mut at: usize, with: &[u8]) -> bool {
+        for segment in &mut self.done {
+            let Some(beyond) = at.checked_sub(segment.len()) else {
+                let mut copy = BytesMut::from(&segment[..]);
+                let Some(there) = copy.get_mut(at..at + with.len()) else { return false };
+                there.copy_from_slice(with);
+                *segment = copy.freeze();
+                return true;
+            };
+            at = beyond;
+        }
+        let there = self.running.get_mut(at..at.saturating_add(with.len()));
+        there.map(|there| there.copy_from_slice(with)).is_some()
+    }
+
     /// The segments in order; none of them is empty.
     pub fn into_chunks(mut self) -> Vec<Bytes> {
         self.close_running();
@@ -108,6 +124,17 @@ mod tests {
         let chunks = all.into_chunks();
         assert_eq!(chunks.len(), 3);
         assert_eq!(chunks[1].as_ptr(), big.as_ptr(), "big bytes are shared, not copied");
+    }
+
+    #[test]
+    fn bytes_are_written_over_wherever_they_are() {
+        let shared = Bytes::from(vec![7u8; 2000]);
+        let mut all = Segments::from(shared.clone());
+        all.put(b"tail");
+        assert!(all.overwrite(1, b"ab") && all.overwrite(2001, b"cd"));
+        assert!(!all.overwrite(1999, b"ef") && !all.overwrite(2003, b"ef"));
+        assert_eq!((&all.to_vec()[..3], &all.to_vec()[2000..]), (&b"\x07ab"[..], &b"tcdl"[..]));
+        assert_eq!(shared[1], 7, "what is shared stays as it is");
     }
 
     #[test]

@@ -38,12 +38,15 @@ impl Default for Rules {
     }
 }
 
+/// Records of a batch that are named when it is refused for them.
+pub const RECORDS_REJECTED_MAX: usize = 100;
+
 /// A batch that [`validate`] has accepted: the proof that ingest asks for.
 #[derive(Debug, Clone)]
 pub struct ValidBatch {
-    header: Header,
-    bytes: Bytes,
-    max_timestamp: Timestamp,
+    pub(super) header: Header,
+    pub(super) bytes: Bytes,
+    pub(super) max_timestamp: Timestamp,
 }
 
 impl ValidBatch {
@@ -118,7 +121,6 @@ fn check(header: Header, bytes: Bytes, rules: &Rules) -> Result<ValidBatch, Erro
         check_lengths(&bytes[HEADER_BYTES..], header.count)?;
     }
     let max_timestamp = check_records(&header, &bytes, rules)?;
-    check_times(&header, max_timestamp, rules)?;
     Ok(ValidBatch { header, bytes, max_timestamp })
 }
 
@@ -133,7 +135,7 @@ fn check_producer(header: &Header) -> Result<(), Error> {
 }
 
 /// Records that are not compressed must fill the batch exactly, or every later reader would stumble.
-fn check_lengths(mut rest: &[u8], count: i32) -> Result<(), Error> {
+pub(super) fn check_lengths(mut rest: &[u8], count: i32) -> Result<(), Error> {
     for _ in 0..count {
         let length = varint::get_i32(&mut rest).and_then(|length| usize::try_from(length).ok());
         rest = length.and_then(|length| rest.get(length..)).ok_or(Error::InvalidRecord("record is cut"))?;
@@ -141,35 +143,37 @@ fn check_lengths(mut rest: &[u8], count: i32) -> Result<(), Error> {
     if rest.is_empty() { Ok(()) } else { Err(Error::InvalidRecord("bytes after the last record")) }
 }
 
-fn check_times(header: &Header, max_timestamp: Timestamp, rules: &Rules) -> Result<(), Error> {
-    if rules.append_time || max_timestamp < 0 {
-        return Ok(());
-    }
-    if max_timestamp > rules.timestamp_max {
-        return Err(Error::InvalidTimestamp("later than message.timestamp.after.max.ms allows"));
-    }
-    if (0..rules.timestamp_min).contains(&header.base_timestamp) {
-        return Err(Error::InvalidTimestamp("earlier than message.timestamp.before.max.ms allows"));
-    }
-    Ok(())
-}
-
 /// Reads the records where the header is not enough. Answers their largest timestamp.
 fn check_records(header: &Header, bytes: &[u8], rules: &Rules) -> Result<Timestamp, Error> {
     // Some producers leave the header's maximum unset; a look-up by time must still find the record.
     let trusted = header.max_timestamp >= 0 && header.max_timestamp >= header.base_timestamp;
-    if trusted && !rules.keys_required {
+    // The header shows the latest record, and none that may be too early.
+    let in_time = rules.append_time || header.max_timestamp <= rules.timestamp_max && rules.timestamp_min < 0;
+    if trusted && in_time && !rules.keys_required {
         return Ok(header.max_timestamp);
     }
     let mut max_timestamp = Timestamp::MIN;
-    let mut keyless = false;
+    let mut index = 0;
+    let (mut keyless, mut out_of_time) = (Vec::new(), Vec::new());
+    let allowed = rules.timestamp_min..=rules.timestamp_max;
     records::scan(bytes, rules.inflated_bytes_max, |stamp| {
         max_timestamp = max_timestamp.max(stamp.timestamp);
-        keyless |= !stamp.has_key;
+        if rules.keys_required && !stamp.has_key && keyless.len() < RECORDS_REJECTED_MAX {
+            keyless.push(index);
+        }
+        // A record may have no time.
+        let timed = stamp.timestamp >= 0 && !rules.append_time;
+        if timed && !allowed.contains(&stamp.timestamp) && out_of_time.len() < RECORDS_REJECTED_MAX {
+            out_of_time.push((index, stamp.timestamp));
+        }
+        index += 1;
         ControlFlow::Continue(())
     })?;
-    if rules.keys_required && keyless {
-        return Err(Error::InvalidRecord("a compacted topic takes no record without a key"));
+    if !out_of_time.is_empty() {
+        return Err(Error::RecordTimes(out_of_time));
+    }
+    if !keyless.is_empty() {
+        return Err(Error::Keyless(keyless));
     }
     Ok(max_timestamp)
 }

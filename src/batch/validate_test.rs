@@ -111,8 +111,8 @@ fn refuses_times_that_the_topic_does_not_take() {
         validate(batch.clone(), &Rules { timestamp_min, timestamp_max, append_time, ..Rules::default() }).map(drop)
     };
     assert_eq!(within(10, 20, false), Ok(()));
-    assert!(matches!(within(10, 19, false), Err(Error::InvalidTimestamp(_))));
-    assert!(matches!(within(11, 20, false), Err(Error::InvalidTimestamp(_))));
+    assert_eq!(within(10, 19, false), Err(Error::RecordTimes(vec![(1, 20)])));
+    assert_eq!(within(11, 20, false), Err(Error::RecordTimes(vec![(0, 10)])));
     assert_eq!(within(11, 19, true), Ok(()));
 }
 
@@ -149,7 +149,18 @@ fn refuses_a_producer_without_epoch_or_sequence() {
 #[test]
 fn refuses_a_keyless_record_where_keys_are_required() {
     let rules = Rules { keys_required: true, ..Rules::default() };
-    assert!(matches!(validate(Bytes::from(plain()), &rules), Err(Error::InvalidRecord(_))));
+    assert!(matches!(validate(Bytes::from(plain()), &rules), Err(Error::Keyless(_))));
+    let records = [NewRecord::value(b"a", 1), NewRecord::new(b"k", b"b", 1), NewRecord::value(b"c", 1)];
+    let batch = build::batch(&records, &Spec { codec: Codec::Lz4, ..Spec::default() });
+    assert_eq!(validate(batch, &rules).unwrap_err(), Error::Keyless(vec![0, 2]));
+}
+
+#[test]
+fn a_record_that_is_too_early_is_found_behind_the_first() {
+    let records = [NewRecord::value(b"a", 50), NewRecord::value(b"b", 3), NewRecord::value(b"c", -1)];
+    let batch = build::batch(&records, &Spec { codec: Codec::Gzip, ..Spec::default() });
+    let rules = Rules { timestamp_min: 10, ..Rules::default() };
+    assert_eq!(validate(batch, &rules).unwrap_err(), Error::RecordTimes(vec![(1, 3)]));
 }
 
 #[test]

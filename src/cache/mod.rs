@@ -21,6 +21,18 @@
 //! Limits: `capacity_bytes` of parts in memory, beside what is being fetched (`gets_max` heads at most, and as many more as
 //! `catch_up_gets_max`; half as many again for neighbours) and what readers still hold; [`SERVED_MAX`] parts on their way
 //! to neighbours; [`RANGE_PARTS_MAX`] parts in one range; the disk tier's own capacity.
+//!
+//! # Decisions
+//! **An owner per object, not per part, and the producer first.** The brokers of a zone agree by rendezvous hashing
+//! over those alive, without a word to each other; the broker that wrote an object owns it while it is there, so its
+//! zone makes no GET. Views that disagree for a moment cost a GET, never a wait: an owner asked by a neighbour asks
+//! only the store. An owner that fails is passed over for 3 s and the next in line is asked, so that a zone of three
+//! does not fetch twice. Owner and readers both keep what they read: hot bytes are served from each one's memory, the
+//! disk tier keeps the owner's copy alone.
+//!
+//! **Four budgets of fetches**: tail, catch-up (more pointers behind those found), and neighbours' of either kind, so
+//! that no backfill, here or next door, holds up a reader of the newest. A PUT shares nothing with them but the
+//! network. Memory needs no split: S3-FIFO lets a scan through its small queue only.
 
 mod error;
 mod fetcher;

@@ -122,14 +122,15 @@ impl Reign {
 
     /// Continues every topic that is between two states, one task each, for as long as this reign lasts.
     fn resume_topics(&self, view: &RootState, in_progress: &Arc<Mutex<HashSet<TopicId>>>) {
-        for topic in view.topics().filter(|t| !t.is_live()) {
+        for topic in view.topics().filter(|t| t.is_unfinished()) {
             if !in_progress.lock().expect("no holder panics").insert(topic.id) {
                 continue;
             }
+            let stamped = view.is_stamped(topic);
             let (reign, topic, in_progress) = (self.clone(), topic.clone(), in_progress.clone());
             tokio::spawn(async move {
                 let leadership = reign.cluster.root().leadership();
-                if let Some(Err(e)) = while_leading(leadership, reign.term, reign.finish(&topic)).await {
+                if let Some(Err(e)) = while_leading(leadership, reign.term, reign.finish(&topic, stamped)).await {
                     warn!(topic = topic.name, error = %e, "topic is unfinished; trying again");
                 }
                 in_progress.lock().expect("no holder panics").remove(&topic.id);
@@ -137,8 +138,9 @@ impl Reign {
         }
     }
 
-    /// creating → entries in every shard → live; deleting → entries in every shard → gone.
-    async fn finish(&self, topic: &Topic) -> Result<(), peer::LeaderError> {
+    /// creating → entries in every shard → live; deleting → entries in every shard → gone. What was changed about stamping
+    /// is told once all partitions are live, those included that were created from what was before.
+    async fn finish(&self, topic: &Topic, stamped: bool) -> Result<(), peer::LeaderError> {
         let shards: BTreeSet<ShardId> = topic.placement.iter().copied().collect();
         if topic.deleting {
             // Groups may have committed offsets of it.
@@ -149,6 +151,13 @@ impl Reign {
             self.propose(RootEntry::Gone { topic: topic.id }).await;
             return Ok(());
         }
+        if topic.is_live() {
+            let (change, live) = (topic.stamping_changes, topic.live);
+            let topic = topic.id;
+            self.send_entries(shards, |_| Entry::Stamping { topic, stamped, change }).await?;
+            self.propose(RootEntry::StampingTold { topic, change, partitions: live }).await;
+            return Ok(());
+        }
         let create = |shard| {
             let new = (topic.live as usize..topic.placement.len()).filter(|i| topic.placement[*i] == shard);
             Entry::Create(Create {
@@ -156,7 +165,7 @@ impl Reign {
                 partitions: new.map(|i| i as i32).collect(),
                 epoch_base: 0,
                 producer_id_next: topic.producer_id_next,
-                append_time: topic.append_time(),
+                append_time: stamped,
                 fences: Vec::new(),
             })
         };

@@ -58,6 +58,69 @@ pub enum RootEntry {
     Gone { topic: TopicId },
     #[serde(rename = "ids")]
     IssueProducerIds { count: i64, time: Timestamp },
+    /// Levels of features that change, together.
+    #[serde(rename = "features")]
+    UpdateFeatures { levels: BTreeMap<String, i16> },
+    /// The settings of `resource` become `after`, if they are `before`: who changes them has seen what they were.
+    #[serde(rename = "configs")]
+    AlterConfigs { resource: Resource, before: Configs, after: Configs },
+    /// These partitions of the topic, in every shard, know whether appends are stamped, as decided by this change.
+    #[serde(rename = "stamping")]
+    StampingTold { topic: TopicId, change: u64, partitions: i32 },
+    /// Limits of one kind of clients that change; those without a value are no more.
+    #[serde(rename = "quotas")]
+    AlterQuotas { entity: QuotaEntity, changes: BTreeMap<String, Option<Limit>> },
+}
+
+/// Settings by name, as text.
+pub type Configs = BTreeMap<String, String>;
+
+/// What settings belong to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Resource {
+    #[serde(rename = "t")]
+    Topic(TopicId),
+    #[serde(rename = "b")]
+    Broker(BrokerId),
+    /// All brokers, where one has no setting of its own.
+    #[serde(rename = "a")]
+    AllBrokers,
+    #[serde(rename = "g")]
+    Group(String),
+    /// A subscription to clients' metrics (KIP-714).
+    #[serde(rename = "m")]
+    ClientMetrics(String),
+}
+
+/// Which clients a limit is for (KIP-546): what is not said does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct QuotaEntity {
+    pub user: Option<QuotaName>,
+    pub client_id: Option<QuotaName>,
+    pub ip: Option<QuotaName>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum QuotaName {
+    /// Whoever has no limit by name.
+    #[serde(rename = "d")]
+    Default,
+    #[serde(rename = "n")]
+    Named(String),
+}
+
+/// A number as Kafka's quotas have them, comparable bit by bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit(u64);
+
+impl Limit {
+    pub fn new(value: f64) -> Limit {
+        Limit(value.to_bits())
+    }
+
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +208,9 @@ pub enum RootRefusal {
         "without this broker a shard has no majority of replicas left: bring the others back first, or delete its topics"
     )]
     LastReplicas,
+    /// Look again, and decide again.
+    #[error("the settings were changed by somebody else at the same time")]
+    ConfigsChanged,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -29,7 +29,10 @@ mod state;
 
 pub use controller::control;
 pub use election::{Elected, answer_election, elect_preferred, is_led};
-pub use entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal, ZoneAddress};
+pub use entry::{
+    Configs, Limit, NewTopic, QuotaEntity, QuotaName, Registration, Resource, RootAnswer, RootEntry, RootRefusal,
+    ZoneAddress,
+};
 pub use guess::LeaderGuess;
 pub(crate) use handle::now_ms;
 pub use handle::{Cluster, Error};
@@ -39,4 +42,4 @@ pub use machine::RootMachine;
 pub use quorum::{Quorum, QuorumMember};
 pub use reconcile::{announce, reconcile};
 pub use seat::SeatError;
-pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, Shard, Topic};
+pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, STAMPING, Shard, Topic};

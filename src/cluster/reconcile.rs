@@ -17,9 +17,10 @@ const TICK: Duration = Duration::from_millis(500);
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The preferred leader founds the group; the other voters do so only when it has not for this long.
 const FOUND_PATIENCE: Duration = Duration::from_secs(3);
-/// A leader gives leadership away only after so long: one that has just got it from a broker that stops may not have
-/// applied yet that the other is leaving.
-const SETTLED: Duration = Duration::from_secs(1);
+/// A leader gives leadership back only after so long. Each move ends the joins of groups that are under way, so elections
+/// on a machine short of processors must not be answered by as many moves; and one that has just got leadership from a
+/// broker that stops may not have applied yet that the other is leaving.
+const SETTLED: Duration = Duration::from_secs(30);
 const READY_PATIENCE: Duration = Duration::from_secs(30);
 /// A shard that has moved away is closed after so long: a leader that leaves hands over first.
 const LEFT_PATIENCE: Duration = Duration::from_secs(2);

@@ -5,7 +5,9 @@ use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::is_internal;
-use crate::cluster::entry::{NewTopic, Registration, RootAnswer, RootEntry, RootRefusal, ZoneAddress};
+use crate::cluster::entry::{
+    Configs, Limit, NewTopic, QuotaEntity, Registration, Resource, RootAnswer, RootEntry, RootRefusal, ZoneAddress,
+};
 use crate::protocol::TopicRef;
 use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
 
@@ -39,6 +41,20 @@ pub struct RootState {
     creations: u64,
     /// (first id, time) of blocks issued within the expiry, oldest first.
     producer_blocks: VecDeque<(i64, Timestamp)>,
+    /// Levels that were changed, of features.
+    #[serde(default)]
+    features: BTreeMap<String, i16>,
+    /// How often.
+    #[serde(default)]
+    features_epoch: i64,
+    /// Settings of everything but topics.
+    #[serde(default)]
+    configs: BTreeMap<Resource, Configs>,
+    #[serde(default)]
+    quotas: BTreeMap<QuotaEntity, BTreeMap<String, Limit>>,
+    /// How often limits were changed.
+    #[serde(default)]
+    quotas_version: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,13 +105,19 @@ pub struct Topic {
     pub id: TopicId,
     pub name: String,
     pub replication_factor: u16,
-    pub configs: BTreeMap<String, String>,
+    pub configs: Configs,
     /// Where each partition lives. Those at or above `live` are still being created in their shards.
     pub placement: Vec<ShardId>,
     pub live: i32,
     pub deleting: bool,
     /// Producer ids below were issued before the newest partitions existed.
     pub producer_id_next: i64,
+    /// How often it changed whether appends are stamped.
+    #[serde(default)]
+    pub stamping_changes: u64,
+    /// Which of those changes every shard knows.
+    #[serde(default)]
+    pub stamping_told: u64,
 }
 
 impl Topic {
@@ -104,11 +126,20 @@ impl Topic {
         !self.deleting && self.live as usize == self.placement.len()
     }
 
-    /// `message.timestamp.type=LogAppendTime`.
-    pub fn append_time(&self) -> bool {
-        self.configs.get("message.timestamp.type").is_some_and(|v| v == "LogAppendTime")
+    /// Its shards have something to be told.
+    pub fn is_unfinished(&self) -> bool {
+        !self.is_live() || self.stamping_told != self.stamping_changes
+    }
+
+    /// What it says itself of who stamps its records.
+    fn stamping(&self) -> Option<bool> {
+        self.configs.get("message.timestamp.type").map(|who| who == LOG_APPEND_TIME)
     }
 }
+
+const LOG_APPEND_TIME: &str = "LogAppendTime";
+/// The setting of all brokers for topics that do not say. One broker cannot have another: shards decide, not brokers.
+pub const STAMPING: &str = "log.message.timestamp.type";
 
 impl RootState {
     pub fn apply(&mut self, entry: RootEntry) -> RootAnswer {
@@ -153,6 +184,18 @@ impl RootState {
             RootEntry::DeleteTopic { topic } => self.delete_topic(topic),
             RootEntry::Gone { topic } => self.gone(topic),
             RootEntry::IssueProducerIds { count, time } => self.issue_producer_ids(count, time),
+            RootEntry::UpdateFeatures { levels } => {
+                self.features.extend(levels);
+                self.features_epoch += 1;
+                RootAnswer::Done
+            }
+            RootEntry::AlterConfigs { resource, before, after } => self.alter_configs(resource, &before, after),
+            RootEntry::StampingTold { topic, change, partitions } => self.change_topic(topic, |t| {
+                if t.placement.len() == partitions as usize {
+                    t.stamping_told = t.stamping_told.max(change);
+                }
+            }),
+            RootEntry::AlterQuotas { entity, changes } => self.alter_quotas(entity, changes),
         }
     }
 
@@ -213,6 +256,97 @@ impl RootState {
 
     pub fn creations(&self) -> u64 {
         self.creations
+    }
+
+    /// The level that was set, if one was.
+    pub fn feature_level(&self, name: &str) -> Option<i16> {
+        self.features.get(name).copied()
+    }
+
+    /// Grows with every change of a feature's level.
+    pub fn features_epoch(&self) -> i64 {
+        self.features_epoch
+    }
+
+    /// Whether a topic's records get the time of their append: as it says itself, else as all brokers say.
+    pub fn is_stamped(&self, topic: &Topic) -> bool {
+        topic.stamping().unwrap_or_else(|| stamps_by_default(self.configs(&Resource::AllBrokers)))
+    }
+
+    /// The settings that something has of its own.
+    pub fn configs(&self, resource: &Resource) -> Option<&Configs> {
+        match resource {
+            Resource::Topic(id) => self.topics.get(id).map(|topic| &topic.configs),
+            other => self.configs.get(other),
+        }
+    }
+
+    /// What has settings of its own, topics apart.
+    pub fn configured(&self) -> impl Iterator<Item = (&Resource, &Configs)> {
+        self.configs.iter()
+    }
+
+    pub fn quotas(&self) -> &BTreeMap<QuotaEntity, BTreeMap<String, Limit>> {
+        &self.quotas
+    }
+
+    /// Grows with every change of a limit.
+    pub fn quotas_version(&self) -> u64 {
+        self.quotas_version
+    }
+
+    fn alter_configs(&mut self, resource: Resource, before: &Configs, after: Configs) -> RootAnswer {
+        let topic = match resource {
+            Resource::Topic(id) => match self.topics.get(&id) {
+                Some(topic) if !topic.deleting => Some(id),
+                _ => return RootAnswer::Refused(RootRefusal::UnknownTopic),
+            },
+            _ => None,
+        };
+        let none = Configs::new();
+        let present = self.configs(&resource).unwrap_or(&none);
+        if *present == after {
+            // Asked twice, after a lost answer.
+            return RootAnswer::Done;
+        }
+        if present != before {
+            return RootAnswer::Refused(RootRefusal::ConfigsChanged);
+        }
+        let stamps = stamps_by_default(self.configs(&Resource::AllBrokers));
+        match topic {
+            Some(id) => self.change_topic(id, |topic| {
+                let stamped = topic.stamping().unwrap_or(stamps);
+                topic.configs = after;
+                topic.stamping_changes += u64::from(topic.stamping().unwrap_or(stamps) != stamped);
+            }),
+            None => {
+                match after.is_empty() {
+                    true => self.configs.remove(&resource),
+                    false => self.configs.insert(resource, after),
+                };
+                if stamps_by_default(self.configs(&Resource::AllBrokers)) != stamps {
+                    for topic in self.topics.values_mut().filter(|topic| topic.stamping().is_none()) {
+                        Arc::make_mut(topic).stamping_changes += 1;
+                    }
+                }
+                RootAnswer::Done
+            }
+        }
+    }
+
+    fn alter_quotas(&mut self, entity: QuotaEntity, changes: BTreeMap<String, Option<Limit>>) -> RootAnswer {
+        let limits = self.quotas.entry(entity.clone()).or_default();
+        for (key, limit) in changes {
+            match limit {
+                Some(limit) => limits.insert(key, limit),
+                None => limits.remove(&key),
+            };
+        }
+        if limits.is_empty() {
+            self.quotas.remove(&entity);
+        }
+        self.quotas_version += 1;
+        RootAnswer::Done
     }
 
     fn register(&mut self, new: Registration) -> RootAnswer {
@@ -296,6 +430,8 @@ impl RootState {
             live: 0,
             deleting: false,
             producer_id_next: self.producer_id_next,
+            stamping_changes: 0,
+            stamping_told: 0,
         };
         self.creations += 1;
         self.topics.insert(new.id, Arc::new(topic));
@@ -323,6 +459,8 @@ impl RootState {
         let producer_id_next = self.producer_id_next;
         self.change_topic(id, |topic| {
             topic.placement.extend(placement);
+            // The new ones are told too, so that no change of before, which may be late, is news to them.
+            topic.stamping_told = 0;
             topic.producer_id_next = producer_id_next;
         })
     }
@@ -399,6 +537,10 @@ impl RootState {
         }
         RootAnswer::FirstProducerId(first)
     }
+}
+
+fn stamps_by_default(all_brokers: Option<&Configs>) -> bool {
+    all_brokers.and_then(|configs| configs.get(STAMPING)).is_some_and(|who| who == LOG_APPEND_TIME)
 }
 
 fn run_of(topic: &str) -> usize {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::QuotaName;
 
 fn issued(state: &mut RootState, directory: &str) -> NodeId {
     match state.apply(RootEntry::IssueNode { directory: directory.into() }) {
@@ -222,4 +223,118 @@ fn entries_read_back_as_written() {
     assert_eq!(RootEntry::decode(&entry.encode()).unwrap(), entry);
     assert!(RootEntry::decode(&[7]).is_err());
     assert!(RootEntry::decode(&[]).is_err());
+}
+
+fn configs(pairs: &[(&str, &str)]) -> Configs {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn settings_change_only_from_what_they_were_seen_to_be() {
+    let mut state = RootState::default();
+    let mut alter = |before: &[(&str, &str)], after: &[(&str, &str)]| {
+        let (resource, before, after) = (Resource::Group("g".into()), configs(before), configs(after));
+        state.apply(RootEntry::AlterConfigs { resource, before, after })
+    };
+    let changed = RootAnswer::Refused(RootRefusal::ConfigsChanged);
+    assert_eq!(alter(&[], &[("a", "1")]), RootAnswer::Done);
+    // Its answer was lost.
+    assert_eq!(alter(&[], &[("a", "1")]), RootAnswer::Done);
+    assert_eq!(alter(&[], &[("a", "2")]), changed);
+    assert_eq!(alter(&[("a", "1")], &[("a", "1"), ("b", "2")]), RootAnswer::Done);
+    assert_eq!(alter(&[("a", "1")], &[]), changed);
+    assert_eq!(alter(&[("a", "1"), ("b", "2")], &[]), RootAnswer::Done);
+    assert_eq!(state.configured().count(), 0);
+}
+
+#[test]
+fn settings_of_a_topic_go_with_it() {
+    let mut state = with_shards(1);
+    let id = TopicId::from_bytes([1; 16]);
+    let alter = |after: &[(&str, &str)]| {
+        let (resource, before) = (Resource::Topic(id), Configs::new());
+        RootEntry::AlterConfigs { resource, before, after: configs(after) }
+    };
+    let unknown = RootAnswer::Refused(RootRefusal::UnknownTopic);
+    assert_eq!(state.apply(alter(&[("retention.ms", "1")])), unknown);
+    state.apply(topic("t", 1, 1));
+    assert_eq!(state.apply(alter(&[("retention.ms", "1")])), RootAnswer::Done);
+    assert_eq!(state.topic(id).unwrap().configs["retention.ms"], "1");
+    state.apply(RootEntry::DeleteTopic { topic: id });
+    assert_eq!(state.apply(alter(&[])), unknown);
+}
+
+#[test]
+fn a_topic_is_unfinished_until_all_its_partitions_know_whether_they_are_stamped() {
+    let mut state = with_shards(1);
+    let id = TopicId::from_bytes([1; 16]);
+    state.apply(topic("t", 1, 1));
+    state.apply(RootEntry::SetLive { topic: id, partitions: 1 });
+    let unfinished = |state: &RootState| state.topic(id).unwrap().is_unfinished();
+    assert!(!unfinished(&state));
+    let stamped = configs(&[("message.timestamp.type", "LogAppendTime")]);
+    state.apply(RootEntry::AlterConfigs {
+        resource: Resource::Topic(id),
+        before: Configs::new(),
+        after: stamped.clone(),
+    });
+    assert!(unfinished(&state));
+    // It grows while the first partition is told.
+    state.apply(RootEntry::AddPartitions { topic: id, partitions: 2 });
+    state.apply(RootEntry::StampingTold { topic: id, change: 1, partitions: 1 });
+    state.apply(RootEntry::SetLive { topic: id, partitions: 2 });
+    assert!(unfinished(&state));
+    state.apply(RootEntry::StampingTold { topic: id, change: 1, partitions: 2 });
+    assert!(!unfinished(&state));
+    // Other settings are nothing to shards.
+    let both = configs(&[("message.timestamp.type", "LogAppendTime"), ("retention.ms", "1")]);
+    state.apply(RootEntry::AlterConfigs { resource: Resource::Topic(id), before: stamped, after: both });
+    assert!(!unfinished(&state));
+}
+
+#[test]
+fn limits_are_set_and_taken_away_one_by_one() {
+    let mut state = RootState::default();
+    let entity = || QuotaEntity { user: Some(QuotaName::Default), ..QuotaEntity::default() };
+    let mut alter = |key: &str, limit: Option<f64>| {
+        let changes = BTreeMap::from([(key.to_owned(), limit.map(Limit::new))]);
+        state.apply(RootEntry::AlterQuotas { entity: entity(), changes });
+        state.quotas().get(&entity()).map_or(0, BTreeMap::len)
+    };
+    let left =
+        [alter("a", Some(0.5)), alter("b", Some(1.0)), alter("a", Some(2.0)), alter("a", None), alter("b", None)];
+    assert_eq!(left, [1, 2, 2, 1, 0]);
+    assert_eq!((state.quotas().len(), state.quotas_version()), (0, 5));
+}
+
+#[test]
+fn what_a_snapshot_holds_comes_back() {
+    let mut state = with_shards(1);
+    state.apply(topic("t", 1, 1));
+    state.apply(RootEntry::UpdateFeatures { levels: BTreeMap::from([("f".into(), 2)]) });
+    for resource in [Resource::Broker(1), Resource::AllBrokers, Resource::ClientMetrics("m".into())] {
+        state.apply(RootEntry::AlterConfigs { resource, before: Configs::new(), after: configs(&[("a", "1")]) });
+    }
+    let ip = Some(QuotaName::Named("::1".into()));
+    let changes = BTreeMap::from([("k".to_owned(), Some(Limit::new(1.5)))]);
+    state.apply(RootEntry::AlterQuotas { entity: QuotaEntity { ip, ..QuotaEntity::default() }, changes });
+    let bytes = rmp_serde::to_vec(&state).unwrap();
+    assert_eq!(rmp_serde::from_slice::<RootState>(&bytes).unwrap(), state);
+}
+
+#[test]
+fn who_stamps_is_said_by_the_topic_or_else_for_all_brokers() {
+    let mut state = with_shards(1);
+    state.apply(topic("t", 1, 1));
+    state.apply(topic("u", 2, 1));
+    let ids = [1, 2].map(|id| TopicId::from_bytes([id; 16]));
+    for id in ids {
+        state.apply(RootEntry::SetLive { topic: id, partitions: 1 });
+    }
+    let own = configs(&[("message.timestamp.type", "CreateTime")]);
+    state.apply(RootEntry::AlterConfigs { resource: Resource::Topic(ids[1]), before: Configs::new(), after: own });
+    let after = configs(&[(STAMPING, "LogAppendTime")]);
+    state.apply(RootEntry::AlterConfigs { resource: Resource::AllBrokers, before: Configs::new(), after });
+    let seen = ids.map(|id| state.topic(id).unwrap()).map(|t| (state.is_stamped(t), t.is_unfinished()));
+    assert_eq!(seen, [(true, true), (false, false)]);
 }

@@ -64,7 +64,13 @@ impl Sequencers {
             return Answer::NotLeader { leader: leadership.leader };
         }
         let Ok((ending, partitions)) = decode(&body) else { return Answer::Refused("malformed markers".into()) };
-        let groups_in = cluster.view().topic_named(CONSUMER_OFFSETS).map(|topic| topic.id);
+        let view = cluster.view();
+        let groups_in = view.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id);
+        // A view that is older than one of these topics cannot tell groups from records: a moment later it can.
+        let unseen = |at: &Partition| view.topic(at.topic).is_none();
+        if shard.replica().read(|state| partitions.iter().any(|at| unseen(at) && state.partition(at).is_some())) {
+            return Answer::Unknown;
+        }
         let targets: Vec<Option<Target>> = shard.replica().read(|state| {
             let target = |at: &Partition| {
                 let slot = state.partition(at)?.slot;

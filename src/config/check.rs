@@ -3,7 +3,10 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{CacheDisk, Config, Error, HostPort, LogFormat, Settings, Size, Span, StoreUrl, StoreUrls, ZoneCidr};
+use super::{
+    CacheDisk, Config, Error, GroupAssignor, GroupMigration, HostPort, LogFormat, Settings, Size, Span, StoreUrl,
+    StoreUrls, ZoneCidr,
+};
 
 const MIB: usize = 1024 * 1024;
 
@@ -53,6 +56,15 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         group_min_session_timeout: span(settings.group_min_session_timeout, Duration::from_secs(6)),
         group_max_session_timeout: span(settings.group_max_session_timeout, Duration::from_secs(1800)),
         group_max_size: settings.group_max_size.unwrap_or(10_000),
+        group_consumer_session_timeout: span(settings.group_consumer_session_timeout, Duration::from_secs(45)),
+        group_consumer_heartbeat_interval: span(settings.group_consumer_heartbeat_interval, Duration::from_secs(5)),
+        group_consumer_max_size: settings.group_consumer_max_size.unwrap_or(10_000),
+        group_consumer_assignors: settings
+            .group_consumer_assignors
+            .unwrap_or_else(|| vec![GroupAssignor::Uniform, GroupAssignor::Range]),
+        group_consumer_migration_policy: settings
+            .group_consumer_migration_policy
+            .unwrap_or(GroupMigration::Bidirectional),
         offsets_retention: span(settings.offsets_retention, Duration::from_secs(7 * 24 * 3600)),
         offsets_topic_partitions: settings.offsets_topic_partitions.unwrap_or(50),
         transaction_max_timeout: span(settings.transaction_max_timeout, Duration::from_secs(900)),
@@ -183,6 +195,14 @@ fn check_groups(config: &Config) -> Result<(), Error> {
         "is longer than group_max_session_timeout",
     )?;
     require(config.group_max_size >= 1, "group_max_size", "must be at least 1")?;
+    require(config.group_consumer_max_size >= 1, "group_consumer_max_size", "must be at least 1")?;
+    require(
+        config.group_consumer_heartbeat_interval < config.group_consumer_session_timeout,
+        "group_consumer_heartbeat_interval",
+        "is not shorter than group_consumer_session_timeout",
+    )?;
+    require(!config.group_consumer_heartbeat_interval.is_zero(), "group_consumer_heartbeat_interval", "must not be 0")?;
+    require(!config.group_consumer_assignors.is_empty(), "group_consumer_assignors", "names none")?;
     require((1..=1000).contains(&config.offsets_topic_partitions), "offsets_topic_partitions", "must be from 1 to 1000")
 }
 

@@ -89,6 +89,11 @@ fn every_setting_has_one_name_in_all_sources() {
         ("group_min_session_timeout", "1s", "\"1s\""),
         ("group_max_session_timeout", "1h", "\"1h\""),
         ("group_max_size", "50", "50"),
+        ("group_consumer_session_timeout", "30s", "\"30s\""),
+        ("group_consumer_heartbeat_interval", "1s", "\"1s\""),
+        ("group_consumer_max_size", "60", "60"),
+        ("group_consumer_assignors", "range,uniform", "[\"range\", \"uniform\"]"),
+        ("group_consumer_migration_policy", "upgrade", "\"upgrade\""),
         ("offsets_retention", "2days", "\"2days\""),
         ("offsets_topic_partitions", "10", "10"),
         ("transaction_max_timeout", "1h", "\"1h\""),
@@ -129,6 +134,9 @@ fn sessions_and_groups_have_sensible_bounds() {
     for flags in [
         &["--group-min-session-timeout=1h"][..],
         &["--group-max-size=0"],
+        &["--group-consumer-max-size=0"],
+        &["--group-consumer-heartbeat-interval=45s"],
+        &["--group-consumer-heartbeat-interval=0s"],
         &["--offsets-topic-partitions=0"],
         &["--offsets-topic-partitions=1001"],
     ] {

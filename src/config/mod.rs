@@ -23,7 +23,10 @@ use std::time::Duration;
 
 pub use cli::{Cli, Command, Inspect};
 pub use settings::{ServeArgs, Settings};
-pub use values::{HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneAlias, ZoneCidr, ZoneListener};
+pub use values::{
+    GroupAssignor, GroupMigration, HostPort, LogFormat, Size, Span, StoreUrl, StoreUrls, ZoneAlias, ZoneCidr,
+    ZoneListener,
+};
 
 use crate::types::BrokerId;
 
@@ -62,6 +65,11 @@ pub struct Config {
     pub group_min_session_timeout: Duration,
     pub group_max_session_timeout: Duration,
     pub group_max_size: usize,
+    pub group_consumer_session_timeout: Duration,
+    pub group_consumer_heartbeat_interval: Duration,
+    pub group_consumer_max_size: usize,
+    pub group_consumer_assignors: Vec<GroupAssignor>,
+    pub group_consumer_migration_policy: GroupMigration,
     pub offsets_retention: Duration,
     pub offsets_topic_partitions: i32,
     pub transaction_max_timeout: Duration,

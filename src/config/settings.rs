@@ -4,7 +4,10 @@ use clap::{Args, CommandFactory, Parser};
 use serde::Deserialize;
 
 use super::values::stores;
-use super::{ENVIRONMENT_PREFIX, Error, HostPort, LogFormat, Size, Span, StoreUrl, ZoneAlias, ZoneCidr, ZoneListener};
+use super::{
+    ENVIRONMENT_PREFIX, Error, GroupAssignor, GroupMigration, HostPort, LogFormat, Size, Span, StoreUrl, ZoneAlias,
+    ZoneCidr, ZoneListener,
+};
 
 /// Declares each setting once: field, flag and key of the file come from the same line.
 macro_rules! settings {
@@ -83,6 +86,17 @@ settings! {
     group_max_session_timeout: Span,
     /// Members of a consumer group [default: 10000]
     group_max_size: usize,
+    /// A member of a group of the consumer protocol that is silent for longer is out [default: 45s]
+    group_consumer_session_timeout: Span,
+    /// How often such members are told to send heartbeats [default: 5s]
+    group_consumer_heartbeat_interval: Span,
+    /// Members of a group of the consumer protocol [default: 10000]
+    group_consumer_max_size: usize,
+    /// Assignors that such members may ask for, separated by commas; the first where none does [default: uniform,range]
+    #[arg(value_delimiter = ',')]
+    group_consumer_assignors: Vec<GroupAssignor>,
+    /// Whether groups with members may go over from the classic to the consumer protocol and back [default: bidirectional]
+    group_consumer_migration_policy: GroupMigration,
     /// Committed offsets are kept so long after the group has become empty [default: 7days]
     offsets_retention: Span,
     /// Partitions of __consumer_offsets, over which groups are spread; counts when it is created [default: 50]

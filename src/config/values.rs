@@ -321,6 +321,24 @@ pub enum LogFormat {
     Json,
 }
 
+/// Who makes the assignments of groups of the consumer protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupAssignor {
+    Uniform,
+    Range,
+}
+
+/// Whether groups with members may go from one protocol to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupMigration {
+    Bidirectional,
+    Upgrade,
+    Downgrade,
+    Disabled,
+}
+
 macro_rules! try_from_string {
     ($($kind:ty),*) => {
         $(impl TryFrom<String> for $kind {

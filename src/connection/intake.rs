@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
                 let held = (memory.clone(), answer.clone());
                 self.start(api, version, arriving.front.correlation_id, frame, held).await?
             }
-            None => reply(protocol::api_versions(None)?),
+            None => reply(protocol::api_versions(None, &self.server.router().features())?),
         };
         // Decoding is over: what it might have taken beyond the ordinary is given back.
         drop(surplus);
@@ -153,8 +153,10 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         if api == ApiKey::ApiVersions {
             let request: ApiVersionsRequest = protocol::decode(version, body)?;
             let (name, software) = (&request.client_software_name, &request.client_software_version);
+            // Once told it stays: a client has no reason to become another. Strings of a frame of bounded size.
+            let _ = self.peer.software.set(Arc::new((name.to_string(), software.to_string())));
             debug!(peer = %self.peer, client_id = client_id.as_deref(), %name, version = %software, "client");
-            return Ok(reply(protocol::api_versions(Some(version))?));
+            return Ok(reply(protocol::api_versions(Some(version), &self.server.router().features())?));
         }
         let request = Request { api, version, correlation_id, client_id, body, memory, answer };
         Ok(self.server.router().start(&self.peer, request).await)

@@ -16,6 +16,14 @@
 //! socket → frames → intake → Router::start → pending … → outbox → socket
 //!            (size, api)  (budget, pipeline)  (in order)
 //! ```
+//!
+//! # Decisions
+//! **Slow readers share a part of their own.** An answer asks for memory before its bytes are gathered, and one that
+//! is not taken within a second moves to the slow readers' part, which is given at once or not at all (then the
+//! connection is closed, unless it takes 64 KiB/s). So what ordinary readers wait for comes back within about a
+//! second. Closing at a deadline alone would let a thousand readers hold the budget for the whole of it. A slow
+//! reader's answer is copied out of the cached objects: a slice of 1 MB would keep 8 MB alive that nobody counts;
+//! fast readers never pay that copy.
 
 mod frames;
 pub(crate) mod intake;
@@ -29,7 +37,7 @@ mod server_test;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -41,7 +49,7 @@ pub use metrics::Metrics;
 pub use server::Server;
 
 use crate::batch::Segments;
-use crate::protocol::{self, ApiKey, StrBytes};
+use crate::protocol::{self, ApiKey, Features, StrBytes};
 use crate::types::{AnswerMemory, Memory};
 
 /// Largest frame of any API but Produce.
@@ -71,6 +79,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The name of the listener that accepted it.
     pub listener: Arc<str>,
+    /// What the client is, and of which version, once it has said so (KIP-511).
+    pub software: OnceLock<Arc<(String, String)>>,
 }
 
 impl fmt::Display for Peer {
@@ -86,6 +96,8 @@ pub enum Outcome {
     Reply(Segments),
     /// The client expects nothing (acks = 0).
     NoReply,
+    /// As one of the above; then nothing is read from the connection for so long (KIP-219).
+    Throttled(Option<Segments>, Duration),
     /// The connection is closed once the answers before this one are written.
     Close(Cow<'static, str>),
 }
@@ -100,6 +112,11 @@ pub trait Router: Send + Sync + 'static {
     /// validates and enqueues, and waiting here is how a room pushes back. The answer may take longer:
     /// it is what the returned future yields. Dropped unfinished when the connection ends.
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending;
+
+    /// What ApiVersions tells beside the table of APIs.
+    fn features(&self) -> Features {
+        Features::default()
+    }
 }
 
 /// What clients may take from us.

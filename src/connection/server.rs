@@ -1,6 +1,6 @@
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -84,7 +84,7 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok((socket, address)) => {
                         let id = self.peers.fetch_add(1, Relaxed);
-                        let peer = Arc::new(Peer { id, address, listener: name.clone() });
+                        let peer = Arc::new(Peer { id, address, listener: name.clone(), software: OnceLock::new() });
                         self.clone().open(peer, socket, &mut sessions, inherited.clone());
                     }
                     Err(error) => {

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::frames::Frames;
 use super::intake::{Charge, Intake, Started};
 use super::outbox::Outbox;
+use super::server::told_to_stop;
 use super::{Error, Outcome, Peer, Server};
 use crate::batch::Segments;
 use crate::door::net::TcpStream;
@@ -26,6 +27,7 @@ pub(super) async fn run(
     socket.set_nodelay(true)?;
     let (read, write) = socket.into_split();
     let limits = server.limits();
+    let mut stopping = shutdown.clone();
     let pipeline = Arc::new(Semaphore::new(limits.pipeline_max));
     let intake = Intake { server: server.clone(), peer, frames: Frames::new(read), pipeline, shutdown };
     let requests =
@@ -35,6 +37,8 @@ pub(super) async fn run(
     let mut outbox = Outbox::new(write, limits);
     // An answer that waits for memory; those behind it wait with it.
     let mut waiting: Option<BoxFuture<'static, (Segments, Charge)>> = None;
+    // A client that has taken too much is not read from until then.
+    let mut muted: Option<Instant> = None;
     // How reading ended, and until when the answers still owed may be written.
     let mut ended: Option<(Result<(), Error>, Instant)> = None;
     loop {
@@ -48,6 +52,9 @@ pub(super) async fn run(
                 outbox.push(answer, charge)?;
             }
             Some((started, outcome)) = pending.next(), if waiting.is_none() && !pending.is_empty() => {
+                if let Outcome::Throttled(_, wait) = &outcome {
+                    muted = muted.max(Some(Instant::now() + *wait));
+                }
                 match answer(started, outcome) {
                     Ok(Some((answer, charge))) if charge.answer.is_taken() => outbox.push(answer, charge)?,
                     Ok(Some((answer, charge))) => waiting = Some(take_memory(answer, charge).boxed()),
@@ -59,7 +66,8 @@ pub(super) async fn run(
                     }
                 }
             }
-            request = requests.next(), if ended.is_none() => match request {
+            () = unmuted(muted, &mut stopping), if muted.is_some() => muted = None,
+            request = requests.next(), if ended.is_none() && muted.is_none() => match request {
                 Some(Ok(started)) => pending.push_back(finish(started)),
                 Some(Err(error)) => ended = Some((Err(error), Instant::now() + limits.drain_max)),
                 None => ended = Some((Ok(()), Instant::now() + limits.drain_max)),
@@ -78,6 +86,14 @@ async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+/// The end of a client's wait, or of the server.
+async fn unmuted(until: Option<Instant>, stopping: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        () = self::until(until) => {}
+        () = told_to_stop(stopping) => {}
     }
 }
 
@@ -101,14 +117,14 @@ async fn take_memory(answer: Segments, charge: Charge) -> (Segments, Charge) {
 
 fn answer(started: Started, outcome: Outcome) -> Result<Option<(Segments, Charge)>, Error> {
     match outcome {
-        Outcome::Reply(body) => {
+        Outcome::Reply(body) | Outcome::Throttled(Some(body), _) => {
             let Started { api, version, correlation_id, charge, .. } = started;
             let head = protocol::response_header(api, version, correlation_id, body.len())?;
             let mut answer = Segments::from(head);
             answer.append(body);
             Ok(Some((answer, charge)))
         }
-        Outcome::NoReply => Ok(None),
+        Outcome::NoReply | Outcome::Throttled(None, _) => Ok(None),
         Outcome::Close(reason) => Err(Error::Closed(reason)),
     }
 }

@@ -11,9 +11,11 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use crate::admin::Admin;
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::connection::Server;
+use crate::group::Coordinators;
 use crate::index::Shards;
 use crate::object::{HedgeCounts, zonal};
 use crate::peer;
@@ -32,12 +34,15 @@ pub struct Sources {
     pub uploads: Arc<upload::Counters>,
     pub put_hedges: HedgeCounts,
     pub server: Arc<Server>,
+    pub groups: Arc<Coordinators>,
+    pub admin: Arc<Admin>,
 }
 
 pub(super) fn registry(sources: Sources) -> Registry {
     let mut registry = Registry::with_prefix("milepost");
     sources.cache.metrics().register(&mut registry);
     sources.put_hedges.register(&mut registry, "put");
+    sources.groups.metrics().register(&mut registry);
     sources.zonal.iter().for_each(|zonal| zonal.register(&mut registry));
     registry.register_collector(Box::new(sources));
     registry
@@ -65,6 +70,8 @@ impl Collector for Sources {
             ("readers_dropped", "Connections closed for not taking answers", &connections.readers_dropped),
             ("client_bytes_in", "Bytes received from clients", &connections.bytes_in),
             ("client_bytes_out", "Bytes sent to clients", &connections.bytes_out),
+            ("telemetry_pushes", "Pushes of clients' metrics", &self.admin.pushed().pushes),
+            ("telemetry_bytes", "Bytes of clients' metrics, which are dropped", &self.admin.pushed().bytes),
         ];
         for (name, help, value) in counters {
             let counter = ConstCounter::new(value.load(Relaxed));

@@ -17,21 +17,27 @@ use tracing::error;
 
 pub use metrics::Sources;
 
+use crate::group::Coordinators;
+
 const PROMETHEUS_TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serves until it is dropped.
 pub async fn serve(listener: TcpListener, sources: Sources) {
+    let groups = sources.groups.clone();
     let registry = Arc::new(metrics::registry(sources));
     let router = Router::new()
         .route("/metrics", get(metrics_text))
         .route("/ready", get(async || "ready\n"))
-        .with_state(registry);
+        .with_state((registry, groups));
     if let Err(e) = axum::serve(listener, router).await {
         error!(error = %e, "the console stopped");
     }
 }
 
-async fn metrics_text(State(registry): State<Arc<prometheus_client::registry::Registry>>) -> impl IntoResponse {
+type Told = (Arc<prometheus_client::registry::Registry>, Arc<Coordinators>);
+
+async fn metrics_text(State((registry, groups)): State<Told>) -> impl IntoResponse {
+    groups.count().await;
     let mut text = String::new();
     // Writing into a string has no way to fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);

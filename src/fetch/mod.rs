@@ -32,5 +32,14 @@ mod request;
 pub use handler::Fetch;
 pub use prefetch::prefetch;
 
+use crate::protocol::ErrorCode;
+use crate::protocol::fetch::FetchResponse;
+
 /// More is never gathered for one answer, whatever the client allows (Kafka: `fetch.max.bytes` of the broker).
 pub const RESPONSE_BYTES_MAX: usize = 55 * 1024 * 1024;
+
+/// An answer for whoever has to wait before he gets anything.
+pub fn nothing() -> FetchResponse {
+    let topics = Vec::new();
+    FetchResponse { throttle_time_ms: 0, error: ErrorCode::None, session_id: 0, topics, node_endpoints: Vec::new() }
+}

@@ -5,8 +5,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::cluster::Cluster;
 use crate::commit::Sequencers;
-use crate::group::classic::{Ask, Listed, Reply};
-use crate::group::{Settings, place, reign::Reign};
+use crate::group::classic::{self, Listed};
+use crate::group::{Ask, Metrics, Reply, Settings, place, reign::Reign};
 use crate::index::OpenShard;
 use crate::protocol::ErrorCode;
 use crate::types::{Partition, ShardId};
@@ -21,6 +21,7 @@ pub struct Coordinators {
     settings: Settings,
     queues: RwLock<HashMap<ShardId, mpsc::Sender<Request>>>,
     stop: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
 }
 
 pub(super) enum Request {
@@ -28,11 +29,15 @@ pub(super) enum Request {
     List { answer: oneshot::Sender<Result<Vec<Listed>, ErrorCode>> },
 }
 
+fn failed(error: ErrorCode) -> Reply {
+    Reply::Classic(classic::Reply::Failed(error))
+}
+
 impl Request {
     pub fn refuse(self, error: ErrorCode) {
         // Whoever asked may have gone.
         match self {
-            Request::Ask { answer, .. } => drop(answer.send(Reply::Failed(error))),
+            Request::Ask { answer, .. } => drop(answer.send(failed(error))),
             Request::List { answer } => drop(answer.send(Err(error))),
         }
     }
@@ -40,7 +45,14 @@ impl Request {
 
 impl Coordinators {
     pub fn new(cluster: Cluster, sequencers: Arc<Sequencers>, settings: Settings) -> Self {
-        Coordinators { cluster, sequencers, settings, queues: RwLock::default(), stop: watch::Sender::new(false) }
+        Coordinators {
+            cluster,
+            sequencers,
+            settings,
+            queues: RwLock::default(),
+            stop: watch::Sender::new(false),
+            metrics: Arc::default(),
+        }
     }
 
     /// Starts the coordinator of a shard that was just opened.
@@ -53,6 +65,7 @@ impl Coordinators {
             sequencers: self.sequencers.clone(),
             settings: self.settings.clone(),
             stop: self.stop.subscribe(),
+            metrics: self.metrics.clone(),
         };
         tokio::spawn(keeper.run(requests));
     }
@@ -71,8 +84,8 @@ impl Coordinators {
         let (answer, reply) = oneshot::channel();
         let request = Request::Ask { partition, group: group.to_owned(), ask: Box::new(ask), answer };
         match self.send(shard, request).await {
-            true => reply.await.unwrap_or(Reply::Failed(ErrorCode::NotCoordinator)),
-            false => Reply::Failed(ErrorCode::NotCoordinator),
+            true => reply.await.unwrap_or(failed(ErrorCode::NotCoordinator)),
+            false => failed(ErrorCode::NotCoordinator),
         }
     }
 
@@ -97,6 +110,17 @@ impl Coordinators {
         Ok(all)
     }
 
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Has the metrics say which groups there are now. A coordinator that is not ready yet leaves them as they were.
+    pub async fn count(&self) {
+        if let Ok(listed) = self.list().await {
+            self.metrics.count(&listed);
+        }
+    }
+
     async fn send(&self, shard: ShardId, request: Request) -> bool {
         let queue = self.queues.read().expect("no writer panics").get(&shard).cloned();
         match queue {
@@ -113,6 +137,7 @@ pub(super) struct Keeper {
     pub sequencers: Arc<Sequencers>,
     pub settings: Settings,
     pub stop: watch::Receiver<bool>,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Keeper {

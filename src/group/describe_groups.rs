@@ -11,7 +11,7 @@ use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 const NOT_FOUND_SINCE: i16 = 6;
 /// What may be done with a group where there are no ACLs: bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and
 /// ALTER_CONFIGS (Kafka: `AclEntry.supportedOperations`).
-const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+pub(super) const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// # Errors
 /// The body does not follow the protocol.

@@ -7,10 +7,10 @@
 //!   add to it; committed offsets are read after a read index, so a leader that was replaced tells no old ones. A new
 //!   coordinator knows every generation, member and offset that was answered; members get a fresh session.
 //! - **Never does**: look at records; assign partitions of classic groups (their leaders do).
-//! - **Limits**: see [`classic::Settings`]; [`METADATA_BYTES_MAX`] with a commit.
+//! - **Limits**: see [`classic::Settings`] and [`consumer::Settings`]; [`METADATA_BYTES_MAX`] with a commit.
 //!
 //! ```text
-//! client ─▶ one file per API ─▶ Coordinators ─▶ a task per shard, while this broker leads it ─▶ classic (pure)
+//! client ─▶ one file per API ─▶ Coordinators ─▶ a task per shard, while this broker leads it ─▶ classic, consumer (pure)
 //!                                                    │ changes                                      │ answers
 //!                                                    ▼                                              ▼
 //!                                      sequencer ─▶ Raft ─▶ apply (shard/group)                  client
@@ -18,15 +18,22 @@
 //!
 //! A heartbeat touches only the coordinator's memory. Offsets are read from applied state, past the coordinator.
 
+mod ask;
 pub mod classic;
+pub mod consumer;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod coordinators;
 mod delete_groups;
 mod describe_groups;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;
+mod kinds;
 mod leave_group;
 mod list_groups;
+mod metrics;
+mod migrants;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
@@ -36,6 +43,8 @@ mod sync_group;
 mod txn_offset_commit;
 
 #[cfg(test)]
+mod consumer_served_test;
+#[cfg(test)]
 mod pending_test;
 #[cfg(test)]
 mod served_test;
@@ -43,6 +52,9 @@ mod served_test;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use ask::{Ask, Reply};
+pub use consumer_group_describe::consumer_group_describe;
+pub use consumer_group_heartbeat::consumer_group_heartbeat;
 pub use coordinators::Coordinators;
 pub use delete_groups::delete_groups;
 pub use describe_groups::describe_groups;
@@ -51,6 +63,7 @@ pub use heartbeat::heartbeat;
 pub use join_group::join_group;
 pub use leave_group::leave_group;
 pub use list_groups::list_groups;
+pub use metrics::Metrics;
 pub use offset_commit::offset_commit;
 pub use offset_delete::offset_delete;
 pub use offset_fetch::offset_fetch;
@@ -62,8 +75,7 @@ pub use txn_offset_commit::txn_offset_commit;
 use crate::admin::Admin;
 pub use crate::admin::Context;
 use crate::cluster::Cluster;
-use crate::config::Config;
-use crate::group::classic::{Ask, Reply};
+use crate::config::{Config, GroupMigration};
 use crate::index::Shards;
 use crate::produce::Verify;
 use crate::protocol::ErrorCode;
@@ -80,10 +92,12 @@ pub struct Settings {
     pub session_timeout_min: Duration,
     pub session_timeout_max: Duration,
     pub classic: classic::Settings,
+    pub consumer: consumer::Settings,
 }
 
 impl From<&Config> for Settings {
     fn from(config: &Config) -> Settings {
+        let policy = config.group_consumer_migration_policy;
         Settings {
             session_timeout_min: config.group_min_session_timeout,
             session_timeout_max: config.group_max_session_timeout,
@@ -92,6 +106,18 @@ impl From<&Config> for Settings {
                 members_max: config.group_max_size,
                 metadata_bytes_max: GROUP_METADATA_BYTES_MAX,
                 groups_max: GROUPS_MAX,
+                offsets_retention: config.offsets_retention,
+            },
+            consumer: consumer::Settings {
+                session_timeout: config.group_consumer_session_timeout,
+                heartbeat_interval: config.group_consumer_heartbeat_interval,
+                members_max: config.group_consumer_max_size,
+                groups_max: GROUPS_MAX,
+                assignors: config.group_consumer_assignors.iter().map(|assignor| (*assignor).into()).collect(),
+                upgrades: matches!(policy, GroupMigration::Bidirectional | GroupMigration::Upgrade),
+                downgrades: matches!(policy, GroupMigration::Bidirectional | GroupMigration::Downgrade),
+                classic_members_max: config.group_max_size,
+                metadata_bytes_max: GROUP_METADATA_BYTES_MAX,
                 offsets_retention: config.offsets_retention,
             },
         }
@@ -122,21 +148,33 @@ impl Groups {
     }
 
     /// Asks the group's coordinator, if it is this broker.
-    async fn ask(&self, group: &str, ask: Ask) -> Reply {
+    async fn ask(&self, group: &str, ask: classic::Ask) -> classic::Reply {
         match self.place(group) {
-            Ok((shard, partition)) => self.coordinators.ask(shard, partition, group, ask).await,
-            Err(error) => Reply::Failed(error),
+            Ok((shard, partition)) => self.coordinators.ask(shard, partition, group, ask.into()).await.into_classic(),
+            Err(error) => classic::Reply::Failed(error),
         }
     }
 
     /// As [`Groups::ask`], for those that need a group by name.
-    async fn ask_named(&self, group: &str, ask: Ask) -> Reply {
-        if group.is_empty() { Reply::Failed(ErrorCode::InvalidGroupId) } else { self.ask(group, ask).await }
+    async fn ask_named(&self, group: &str, ask: classic::Ask) -> classic::Reply {
+        match group.is_empty() {
+            true => classic::Reply::Failed(ErrorCode::InvalidGroupId),
+            false => self.ask(group, ask).await,
+        }
+    }
+
+    /// As [`Groups::ask`], in the words of the consumer protocol.
+    async fn ask_consumer(&self, group: &str, ask: consumer::Ask) -> consumer::Reply {
+        match self.place(group) {
+            Ok((shard, partition)) => self.coordinators.ask(shard, partition, group, ask.into()).await.into_consumer(),
+            Err(error) => consumer::Reply::failed(error, String::new()),
+        }
     }
 }
 
 /// The error of a reply that brings nothing else.
-fn error_of(reply: Reply) -> ErrorCode {
+fn error_of(reply: classic::Reply) -> ErrorCode {
+    use classic::Reply;
     match reply {
         Reply::Failed(error) | Reply::JoinFailed { error, .. } => error,
         Reply::Done | Reply::Joined(_) | Reply::Synced { .. } | Reply::Each(_) | Reply::Described(_) => ErrorCode::None,

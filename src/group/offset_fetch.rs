@@ -9,6 +9,7 @@ use kafka_protocol::messages::{OffsetFetchRequest, OffsetFetchResponse, TopicNam
 
 use crate::batch::Segments;
 use crate::group::Groups;
+use crate::group::consumer::{Ask, Reply};
 use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 use crate::shard::group::Committed;
 use crate::types::Partition;
@@ -32,8 +33,13 @@ pub async fn offset_fetch(groups: &Groups, version: i16, body: Bytes) -> Result<
         let mut answers = Vec::with_capacity(request.groups.len());
         for group in request.groups {
             let asked = group.topics.map(|all| all.into_iter().map(|t| (t.name, t.partition_indexes)).collect());
+            let member = (group.member_id.as_ref().map(|member| member.to_string()), group.member_epoch);
             let answer = OffsetFetchResponseGroup::default();
-            let answer = match groups.offsets(&group.group_id, asked, request.require_stable).await {
+            let found = match groups.may_fetch(&group.group_id, member).await {
+                Ok(()) => groups.offsets(&group.group_id, asked, request.require_stable).await,
+                Err(error) => Err(error),
+            };
+            let answer = match found {
                 Ok(found) => answer.with_topics(found.into_iter().map(told).collect()),
                 Err(error) => answer.with_error_code(error.code()),
             };
@@ -57,6 +63,19 @@ pub async fn offset_fetch(groups: &Groups, version: i16, body: Bytes) -> Result<
 }
 
 impl Groups {
+    /// Members of the consumer protocol say who they are, so that they learn here when they are members no more. Tools,
+    /// and clients of older versions, do not.
+    async fn may_fetch(&self, group: &str, (member, epoch): (Option<String>, i32)) -> Result<(), ErrorCode> {
+        if member.is_none() && epoch < 0 {
+            return Ok(());
+        }
+        let ask = Ask::MayFetch { member: member.unwrap_or_default(), epoch };
+        match self.ask_consumer(group, ask).await {
+            Reply::Failed { error, .. } => Err(error),
+            Reply::Done | Reply::Beaten(_) | Reply::Described(_) => Ok(()),
+        }
+    }
+
     /// With `stable` nothing is told of a partition that a transaction is about to move (KIP-447).
     async fn offsets(&self, group: &str, asked: Asked, stable: bool) -> Result<Found, ErrorCode> {
         let (shard, partition) = self.read(group).await?;

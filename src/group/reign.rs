@@ -9,14 +9,17 @@ use milepost_raft::Leadership;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RootState};
 use crate::commit::{Sequencers, decode_outcome};
-use crate::group::classic::{Command, Coordinator, Reply, Then, Waiter};
+use crate::group::classic::Waiter;
+use crate::group::consumer::Topics;
 use crate::group::coordinators::{Keeper, Request};
+use crate::group::kinds::{Command, Kinds, Then};
+use crate::group::{Metrics, Reply, classic};
 use crate::index::OpenShard;
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
-use crate::shard::group::{Change, Group, GroupEntry};
+use crate::shard::group::{Change, Group, GroupCommit, GroupCommits, GroupEntry};
 use crate::shard::{Entry, Outcome, Refusal, Slot};
 use crate::types::TopicId;
 
@@ -25,7 +28,18 @@ const PROPOSALS_MAX: usize = 1024;
 /// How often offsets are looked at for their age (Kafka: `offsets.retention.check.interval.ms`).
 const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 
-type Decided = (String, Then, Result<(), ErrorCode>);
+/// Entries of commits on their way; what comes meanwhile is gathered into the next one.
+const COMMIT_ENTRIES_MAX: usize = 2;
+/// Commits in one entry, and their partitions.
+const COMMITS_MAX: usize = 256;
+const OFFSETS_MAX: usize = 4096;
+
+/// Groups that an entry was about, what becomes of each, and whether the log has it.
+struct Decided {
+    of: Vec<(String, Slot, Then)>,
+    is_commits: bool,
+    outcome: Result<(), ErrorCode>,
+}
 
 /// This broker's time as the coordinator of a shard's groups, in one term: begun from applied state, and with its end
 /// all that was not in the log is forgotten.
@@ -34,26 +48,31 @@ pub(super) struct Reign {
     cluster: Cluster,
     sequencers: Arc<Sequencers>,
     term: u64,
-    groups: Coordinator,
+    groups: Kinds,
+    topics: ViewTopics,
     /// The shard's clock when this began, and since when it runs on.
     clock_ms: u64,
     began: Instant,
     waiting: HashMap<Waiter, oneshot::Sender<Reply>>,
     waiter_next: Waiter,
     proposals: FuturesOrdered<BoxFuture<'static, Decided>>,
+    /// Commits that are not proposed yet.
+    commits: Vec<(GroupCommit, Then)>,
+    commit_entries: usize,
+    metrics: Arc<Metrics>,
 }
 
 impl Reign {
     pub fn begin(keeper: &Keeper, term: u64) -> Reign {
         let now = Instant::now();
-        let mut groups = Coordinator::new(keeper.settings.classic.clone());
+        let mut groups = Kinds::new(&keeper.settings);
         let (clock_ms, with_members) = keeper.shard.replica().read(|state| {
             let all = state.groups().all().filter(|(_, _, group)| group.has_members());
             let all: Vec<(Slot, String, Arc<Group>)> = all.map(|(slot, id, g)| (slot, id.clone(), g.clone())).collect();
             (state.groups().clock_ms(), all)
         });
-        for (slot, id, group) in with_members {
-            group.classic().into_iter().for_each(|classic| groups.load(now, slot, &id, classic));
+        for (slot, id, group) in &with_members {
+            groups.load(now, (*slot, id, group));
         }
         Reign {
             shard: keeper.shard.clone(),
@@ -61,11 +80,15 @@ impl Reign {
             sequencers: keeper.sequencers.clone(),
             term,
             groups,
+            topics: ViewTopics { view: keeper.cluster.view(), version: 1 },
             clock_ms,
             began: now,
             waiting: HashMap::new(),
             waiter_next: 0,
             proposals: FuturesOrdered::new(),
+            commits: Vec::new(),
+            commit_entries: 0,
+            metrics: keeper.metrics.clone(),
         }
     }
 
@@ -80,7 +103,7 @@ impl Reign {
         let goes_on = loop {
             self.obey();
             let late_at = self.groups.deadline().map_or(sweep_at, |at| sweep_at.min(at));
-            let open = self.proposals.len() < PROPOSALS_MAX;
+            let open = self.proposals.len() + self.commits.len() < PROPOSALS_MAX;
             tokio::select! {
                 changed = leadership.changed() => {
                     let now = *leadership.borrow();
@@ -89,16 +112,15 @@ impl Reign {
                     }
                 }
                 changed = stop.changed() => break changed.is_ok(),
-                Some((id, then, decided)) = self.proposals.next() => {
-                    self.groups.decided(Instant::now(), &id, then, decided);
-                }
+                Some(decided) = self.proposals.next() => self.decided(decided),
                 request = requests.recv(), if open => match request {
-                    Some(request) => self.take(request),
+                    Some(request) => self.take_all(request, requests),
                     None => break false,
                 },
                 () = sleep_until(late_at) => {
                     let now = Instant::now();
-                    self.groups.tick(now);
+                    self.topics.refresh(&self.cluster);
+                    self.groups.tick(now, &self.topics);
                     if now >= sweep_at {
                         sweep_at = now + SWEEP_INTERVAL;
                         self.sweep();
@@ -107,9 +129,20 @@ impl Reign {
             }
         };
         for (_, answer) in self.waiting.drain() {
-            let _ = answer.send(Reply::Failed(ErrorCode::NotCoordinator));
+            let _ = answer.send(not_here());
         }
         goes_on
+    }
+
+    /// With all others that wait already.
+    fn take_all(&mut self, first: Request, requests: &mut mpsc::Receiver<Request>) {
+        self.take(first);
+        for _ in 1..COMMITS_MAX {
+            match requests.try_recv() {
+                Ok(request) => self.take(request),
+                Err(_) => return,
+            }
+        }
     }
 
     fn take(&mut self, request: Request) {
@@ -117,7 +150,8 @@ impl Reign {
             Request::Ask { partition, group, ask, answer } => (partition, group, ask, answer),
             Request::List { answer } => {
                 let all = self.applied_groups();
-                let _ = answer.send(Ok(self.groups.list(all.iter().map(|(_, id, group)| (id, group.as_ref())))));
+                let all: Vec<_> = all.iter().map(|(slot, id, group)| (*slot, id, group.as_ref())).collect();
+                let _ = answer.send(Ok(self.groups.list(&all)));
                 return;
             }
         };
@@ -126,12 +160,26 @@ impl Reign {
             Some((slot, state.groups().get(slot, &id).cloned()))
         });
         let Some((slot, applied)) = found else {
-            let _ = answer.send(Reply::Failed(ErrorCode::NotCoordinator));
+            let _ = answer.send(not_here());
             return;
         };
         self.waiter_next += 1;
         self.waiting.insert(self.waiter_next, answer);
-        self.groups.ask(Instant::now(), slot, &id, applied.as_deref(), *ask, self.waiter_next);
+        self.topics.refresh(&self.cluster);
+        let waiter = self.waiter_next;
+        self.groups.ask(Instant::now(), &self.topics, (slot, &id), applied.as_deref(), *ask, waiter);
+    }
+
+    fn decided(&mut self, decided: Decided) {
+        self.topics.refresh(&self.cluster);
+        self.commit_entries -= usize::from(decided.is_commits);
+        let failed = decided.outcome.is_err();
+        for (id, slot, then) in decided.of {
+            // What went wrong begins again from what the log has.
+            let applied = self.shard.replica().read(|state| state.groups().get(slot, &id).filter(|_| failed).cloned());
+            let applied = applied.as_deref().map(|group| (slot, group));
+            self.groups.decided(Instant::now(), &self.topics, &id, (then, applied), decided.outcome);
+        }
     }
 
     fn obey(&mut self) {
@@ -146,12 +194,49 @@ impl Reign {
                 Command::Propose { slot, group, change, then } => self.propose(slot, group, change, then),
             }
         }
+        while !self.commits.is_empty() && self.commit_entries < COMMIT_ENTRIES_MAX {
+            self.propose_commits();
+        }
     }
 
     fn propose(&mut self, slot: Slot, group: String, change: Change, then: Then) {
+        if let Change::Commit { retention_ms, offsets } = change {
+            self.commits.push((GroupCommit { slot, group, retention_ms, offsets }, then));
+            return;
+        }
+        // In the order in which they were decided: what follows a commit may be the end of its group.
+        while !self.commits.is_empty() {
+            self.propose_commits();
+        }
         let entry = GroupEntry { slot, term: self.term, clock_ms: self.now_ms(), group: group.clone(), change };
-        let decided = self.sequencers.entry(self.shard.id, Entry::Group(entry).encode());
-        let decided = async move { (group, then, outcome(decided.await.unwrap_or(Answer::Unknown))) };
+        self.send(Entry::Group(entry), vec![(group, slot, then)], false);
+    }
+
+    /// As many as one entry may have.
+    fn propose_commits(&mut self) {
+        let mut offsets = 0;
+        let fits = |(commit, _): &&(GroupCommit, Then)| {
+            offsets += commit.offsets.len();
+            offsets <= OFFSETS_MAX
+        };
+        let count = self.commits.iter().take(COMMITS_MAX).take_while(fits).count().max(1);
+        let (mut commits, mut of) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (commit, then) in self.commits.drain(..count.min(self.commits.len())) {
+            of.push((commit.group.clone(), commit.slot, then));
+            commits.push(commit);
+        }
+        self.metrics.committed(commits.len() as u64);
+        let (term, clock_ms) = (self.term, self.now_ms());
+        self.send(Entry::GroupCommits(GroupCommits { term, clock_ms, commits }), of, true);
+    }
+
+    fn send(&mut self, entry: Entry, of: Vec<(String, Slot, Then)>, is_commits: bool) {
+        let decided = self.sequencers.entry(self.shard.id, entry.encode());
+        self.commit_entries += usize::from(is_commits);
+        let decided = async move {
+            let outcome = outcome(decided.await.unwrap_or(Answer::Unknown));
+            Decided { of, is_commits, outcome }
+        };
         self.proposals.push_back(decided.boxed());
     }
 
@@ -163,7 +248,8 @@ impl Reign {
         let clock_ms = self.now_ms();
         let names: HashMap<TopicId, String> =
             self.cluster.view().topics().map(|topic| (topic.id, topic.name.clone())).collect();
-        self.groups.sweep(clock_ms, all.iter().map(|(slot, id, group)| (*slot, id, group.as_ref())), &names);
+        let all: Vec<_> = all.iter().map(|(slot, id, group)| (*slot, id, group.as_ref())).collect();
+        self.groups.sweep(clock_ms, &all, &names);
         // The next coordinator goes on from here.
         let entry = Entry::GroupClock { term: self.term, clock_ms }.encode();
         drop(self.sequencers.entry(self.shard.id, entry));
@@ -176,6 +262,41 @@ impl Reign {
 
     fn now_ms(&self) -> u64 {
         self.clock_ms + self.began.elapsed().as_millis() as u64
+    }
+}
+
+fn not_here() -> Reply {
+    Reply::Classic(classic::Reply::Failed(ErrorCode::NotCoordinator))
+}
+
+/// Topics as of the root's newest state here.
+struct ViewTopics {
+    view: Arc<RootState>,
+    version: u64,
+}
+
+impl ViewTopics {
+    fn refresh(&mut self, cluster: &Cluster) {
+        let view = cluster.view();
+        if !Arc::ptr_eq(&view, &self.view) {
+            self.view = view;
+            self.version += 1;
+        }
+    }
+}
+
+impl Topics for ViewTopics {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn get(&self, name: &str) -> Option<(TopicId, i32)> {
+        let topic = self.view.topic_named(name).filter(|topic| !topic.deleting && topic.live > 0)?;
+        Some((topic.id, topic.live))
+    }
+
+    fn each_name(&self, see: &mut dyn FnMut(&str)) {
+        self.view.topics().for_each(|topic| see(&topic.name));
     }
 }
 

@@ -99,6 +99,9 @@ impl Printer {
                     "epoch_base": create.epoch_base,
                 }),
             ),
+            Ok(Entry::Stamping { topic, stamped, change }) => {
+                ("stamping", json!({ "topic": topic.to_string(), "stamped": stamped, "change": change }))
+            }
             Ok(Entry::Delete { topic }) => ("delete", json!({ "topic": topic.to_string() })),
             Ok(Entry::Release(release)) => (
                 "release",
@@ -134,11 +137,16 @@ impl Printer {
                     Change::Commit { .. } => "commit_offsets",
                     Change::TransactionalCommit { .. } => "commit_offsets_in_transaction",
                     Change::Save(_) => "save_group",
+                    Change::Consumer(_) => "change_consumer_group",
                     Change::Delete => "delete_group",
                     Change::DeleteOffsets { .. } => "delete_offsets",
                     Change::DeleteIfUnused => "delete_unused_group",
                 };
                 (what, json!({ "slot": entry.slot, "term": entry.term, "group": entry.group }))
+            }
+            Ok(Entry::GroupCommits(entry)) => {
+                let groups: Vec<&str> = entry.commits.iter().map(|commit| commit.group.as_str()).collect();
+                ("commit_offsets", json!({ "term": entry.term, "groups": groups }))
             }
             Ok(Entry::Transaction(entry)) => transaction(&entry),
             Ok(Entry::GroupClock { term, clock_ms }) => ("group_clock", json!({ "term": term, "clock_ms": clock_ms })),

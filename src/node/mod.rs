@@ -19,6 +19,7 @@ mod service;
 mod snapshots;
 #[cfg(test)]
 pub mod testing;
+mod throttling;
 #[cfg(test)]
 mod transactions_test;
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
+use tokio::task::unconstrained;
 
 use crate::admin::{self, Admin, Context};
 use crate::batch::Segments;
@@ -10,7 +11,7 @@ use crate::connection::{Outcome, Peer, Pending, Request, Router};
 use crate::fetch::Fetch;
 use crate::group::{self, Groups};
 use crate::produce::{Answer, Produce};
-use crate::protocol::{self, ApiKey};
+use crate::protocol::{self, ApiKey, Features};
 use crate::transaction::{self, Transactions};
 
 /// How the names of listeners begin whose clients are in a zone; the zone follows.
@@ -32,7 +33,8 @@ impl Router for Rooms {
         let (admin, fetch, groups) = (self.admin.clone(), self.fetch.clone(), self.groups.clone());
         let transactions = self.transactions.clone();
         let listener = peer.listener.strip_prefix(ZONE_LISTENER).map(Arc::from);
-        let context = Context { client_id, address: peer.address, listener };
+        let software = peer.software.get().cloned();
+        let context = Context { client_id, address: peer.address, listener, software };
         match api {
             ApiKey::Produce => match self.produce.start(version, body, memory).await {
                 Ok(verdicts) => async move { produced(verdicts.await) }.boxed(),
@@ -109,6 +111,12 @@ impl Router for Rooms {
             ApiKey::SyncGroup => reply(async move { group::sync_group(&groups, version, body).await }),
             ApiKey::Heartbeat => reply(async move { group::heartbeat(&groups, version, body).await }),
             ApiKey::LeaveGroup => reply(async move { group::leave_group(&groups, version, body).await }),
+            ApiKey::ConsumerGroupHeartbeat => {
+                reply(async move { group::consumer_group_heartbeat(&groups, &context, version, body).await })
+            }
+            ApiKey::ConsumerGroupDescribe => {
+                reply(async move { group::consumer_group_describe(&groups, version, body).await })
+            }
             ApiKey::OffsetCommit => reply(async move { group::offset_commit(&groups, version, body).await }),
             ApiKey::TxnOffsetCommit => reply(async move { group::txn_offset_commit(&groups, version, body).await }),
             ApiKey::OffsetFetch => reply(async move { group::offset_fetch(&groups, version, body).await }),
@@ -116,13 +124,44 @@ impl Router for Rooms {
             ApiKey::ListGroups => reply(async move { group::list_groups(&groups, version, body).await }),
             ApiKey::DeleteGroups => reply(async move { group::delete_groups(&groups, version, body).await }),
             ApiKey::OffsetDelete => reply(async move { group::offset_delete(&groups, version, body).await }),
+            ApiKey::AlterConfigs => reply(async move { admin::alter_configs(&admin, &context, version, body).await }),
+            ApiKey::IncrementalAlterConfigs => {
+                reply(async move { admin::incremental_alter_configs(&admin, &context, version, body).await })
+            }
+            ApiKey::DescribeClientQuotas => {
+                reply(async move { admin::describe_client_quotas(&admin, &context, version, body).await })
+            }
+            ApiKey::AlterClientQuotas => {
+                reply(async move { admin::alter_client_quotas(&admin, &context, version, body).await })
+            }
+            ApiKey::GetTelemetrySubscriptions => {
+                reply(async move { admin::get_telemetry_subscriptions(&admin, &context, version, body).await })
+            }
+            ApiKey::PushTelemetry => reply(async move { admin::push_telemetry(&admin, &context, version, body).await }),
+            ApiKey::ListConfigResources => {
+                reply(async move { admin::list_config_resources(&admin, &context, version, body).await })
+            }
+            ApiKey::UpdateFeatures => {
+                reply(async move { admin::update_features(&admin, &context, version, body).await })
+            }
             other => async move { Outcome::Close(format!("{other:?} is advertised but not routed").into()) }.boxed(),
         }
     }
+
+    fn features(&self) -> Features {
+        self.admin.features()
+    }
 }
 
+/// Goes as far as it gets at once. What a coordinator is asked is asked here, so in the order of the requests: of two
+/// commits sent one behind the other the second is to win. (Begun with the other requests in progress, one that has
+/// used up its task's turn would come after those behind it.)
 fn reply(answer: impl Future<Output = Result<Segments, protocol::Error>> + Send + 'static) -> Pending {
-    async move { answer.await.map_or_else(|e| close(&e), Outcome::Reply) }.boxed()
+    let mut pending = async move { answer.await.map_or_else(|e| close(&e), Outcome::Reply) }.boxed();
+    match unconstrained(&mut pending).now_or_never() {
+        Some(outcome) => std::future::ready(outcome).boxed(),
+        None => pending,
+    }
 }
 
 fn produced(answer: Result<Answer, protocol::Error>) -> Outcome {

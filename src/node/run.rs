@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use milepost_raft as raft;
 use tokio::net::lookup_host;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::info;
@@ -26,9 +26,11 @@ use crate::node::listeners::Listeners;
 use crate::node::router::Rooms;
 use crate::node::service::{Peers, Seat};
 use crate::node::snapshots::Snapshots;
+use crate::node::throttling::Throttling;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
-use crate::produce::Produce;
+use crate::produce::{Produce, RECOMPRESSING_MAX};
+use crate::quota::Quotas;
 use crate::transaction::{self, Transactions, Verifier};
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
@@ -241,11 +243,11 @@ impl Node {
             ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
+            defaults: admin::static_settings(&config),
+            recompressing: Semaphore::new(RECOMPRESSING_MAX),
             shards: shards.clone(),
             verify: verify.clone(),
             endings: Endings::new(cluster.clone(), shards.clone()),
-            message_bytes_max: config.message_max_bytes,
-            class_default: config.store.default_class(),
         });
         let replicas = Arc::new(Replicas::new(cluster.clone(), shards.clone()));
         let fetch = Arc::new(Fetch::new(cluster.clone(), replicas.clone(), cache.clone(), Zones::from(&config)));
@@ -269,7 +271,10 @@ impl Node {
             transacting.clone(),
             transaction_settings,
         ));
-        let server = Server::new(Arc::new(Rooms { produce, fetch, admin, groups, transactions }), limits);
+        let rooms = Rooms { produce, fetch, admin: admin.clone(), groups, transactions };
+        let quotas = Arc::new(Quotas::new(cluster.clone()));
+        let router = Throttling { rooms, quotas, cluster: cluster.clone(), zones: Zones::from(&config) };
+        let server = Server::new(Arc::new(router), limits);
         let console = match &config.metrics_listen {
             Some(address) => {
                 let listener = tokio::net::TcpListener::bind((address.host.as_str(), address.port)).await;
@@ -282,6 +287,8 @@ impl Node {
                     uploads,
                     put_hedges: put_hedger.counts,
                     server: server.clone(),
+                    groups: coordinators.clone(),
+                    admin,
                 };
                 Some(tokio::spawn(console::serve(listener, sources)))
             }

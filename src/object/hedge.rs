@@ -1,3 +1,10 @@
+//! # Decisions
+//! **A hedge waits for the p95 of the last 128 of its kind**, at least 50 ms (a store that answers in 5 ms has a p95
+//! of noise), 1 s while fewer than 20 are known, and costs at most `hedge_percent` (5 %) of requests with a burst of
+//! 4: a named share beside `puts_per_second`. What a hedge that won had waited counts as the time, so a store slow as
+//! a whole is soon normal. A second PUT is another attempt (`<sequence>.2`), not the same key: there a late first PUT
+//! would race with it for one name.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -15,7 +15,8 @@ pub(super) fn of_batch(e: &batch::Error) -> ErrorCode {
         }
         // No format that ever was: damage.
         batch::Error::InvalidMagic(_) => ErrorCode::CorruptMessage,
-        batch::Error::InvalidTimestamp(_) => ErrorCode::InvalidTimestamp,
+        batch::Error::Keyless(_) => ErrorCode::InvalidRecord,
+        batch::Error::InvalidTimestamp(_) | batch::Error::RecordTimes(_) => ErrorCode::InvalidTimestamp,
         batch::Error::Corrupt(_) => ErrorCode::CorruptMessage,
         batch::Error::TooLarge { .. } => ErrorCode::MessageTooLarge,
         batch::Error::UnsupportedCodec(_) => ErrorCode::UnsupportedCompressionType,

@@ -10,7 +10,9 @@
 //! - **Limits**: topics and partitions per request ([`protocol::produce::Limits`](crate::protocol::produce::Limits)).
 
 mod error;
+mod failure;
 mod respond;
+mod settings;
 mod take;
 mod verify;
 mod write_txn_markers;
@@ -20,18 +22,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
 
+use crate::admin::Defaults;
 use crate::batch::Segments;
 use crate::cluster::Cluster;
 use crate::commit::{Endings, Lanes, Slots};
 use crate::index::Shards;
 use crate::ingest::Ingest;
 use crate::protocol::{self, ErrorCode, produce};
-use crate::types::{Memory, StorageClass};
+use crate::types::Memory;
 use crate::upload::Poison;
 
 pub use verify::Verify;
 
+/// Requests whose batches are compressed anew at a time.
+pub const RECOMPRESSING_MAX: usize = 2;
 /// Longer waits are cut: a client that is gone must not hold memory.
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 
@@ -41,12 +47,13 @@ pub struct Produce {
     pub ingest: Ingest,
     pub poison: Arc<Poison>,
     pub lanes: Arc<Lanes>,
+    /// What topics inherit that do not say.
+    pub defaults: Defaults,
+    /// How many requests are compressed anew at a time: each may take hundreds of megabytes for a moment.
+    pub recompressing: Semaphore,
     pub shards: Arc<Shards>,
     pub verify: Arc<dyn Verify>,
     pub endings: Endings,
-    pub message_bytes_max: usize,
-    /// Of topics that do not say.
-    pub class_default: StorageClass,
 }
 
 /// How a Produce ends.

@@ -1,8 +1,11 @@
 use kafka_protocol::messages::TopicName;
-use kafka_protocol::messages::produce_response::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
+use kafka_protocol::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
 
 use crate::batch::Segments;
-use crate::protocol::{self, ErrorCode, TopicRef};
+use crate::produce::failure::{Failure, Rejected};
+use crate::protocol::{self, ErrorCode, StrBytes, TopicRef};
 use crate::types::{Offset, Timestamp};
 
 pub(super) struct TopicAnswer {
@@ -13,6 +16,7 @@ pub(super) struct TopicAnswer {
 pub(super) struct PartitionAnswer {
     pub index: i32,
     pub error: ErrorCode,
+    pub rejected: Option<Box<Rejected>>,
     pub base_offset: Offset,
     /// Set where the topic stamps records on append.
     pub append_time: Option<Timestamp>,
@@ -21,7 +25,11 @@ pub(super) struct PartitionAnswer {
 
 impl PartitionAnswer {
     pub fn failed(index: i32, error: ErrorCode) -> Self {
-        PartitionAnswer { index, error, base_offset: -1, append_time: None, log_start_offset: -1 }
+        PartitionAnswer { index, error, rejected: None, base_offset: -1, append_time: None, log_start_offset: -1 }
+    }
+
+    pub fn refused(index: i32, failure: Failure) -> Self {
+        PartitionAnswer { rejected: failure.rejected, ..Self::failed(index, failure.error) }
     }
 }
 
@@ -43,6 +51,12 @@ pub(super) fn encode(version: i16, topics: Vec<TopicAnswer>) -> Result<Segments,
 }
 
 fn partition(version: i16, answer: PartitionAnswer) -> PartitionProduceResponse {
+    // The two fields came with version 8 (KIP-467).
+    let Rejected { message, records } = *answer.rejected.filter(|_| version >= 8).unwrap_or_default();
+    let records = records.into_iter().map(|(at, why)| {
+        let why = Some(StrBytes::from_string(why));
+        BatchIndexAndErrorMessage::default().with_batch_index(at).with_batch_index_error_message(why)
+    });
     PartitionProduceResponse::default()
         .with_index(answer.index)
         .with_error_code(answer.error.code())
@@ -50,13 +64,13 @@ fn partition(version: i16, answer: PartitionAnswer) -> PartitionProduceResponse 
         .with_log_append_time_ms(answer.append_time.unwrap_or(-1))
         // The field came with version 5 (KIP-107).
         .with_log_start_offset(if version >= 5 { answer.log_start_offset } else { -1 })
-        .with_error_message(None)
+        .with_record_errors(records.collect())
+        .with_error_message((!message.is_empty()).then(|| StrBytes::from_string(message)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::StrBytes;
 
     #[test]
     fn every_version_can_carry_success_and_failure() {
@@ -68,11 +82,14 @@ mod tests {
             let good = PartitionAnswer {
                 index: 0,
                 error: ErrorCode::None,
+                rejected: None,
                 base_offset: 7,
                 append_time: Some(9),
                 log_start_offset: 3,
             };
-            let bad = PartitionAnswer::failed(1, ErrorCode::NotEnoughReplicas);
+            let rejected = Rejected { message: "m".into(), records: vec![(3, "r".into())] };
+            let (error, rejected) = (ErrorCode::NotEnoughReplicas, Some(Box::new(rejected)));
+            let bad = PartitionAnswer::refused(1, Failure { error, rejected });
             let encoded = encode(version, vec![TopicAnswer { topic, partitions: vec![good, bad] }]).unwrap();
             let body = bytes::Bytes::from(encoded.to_vec());
             let response: ProduceResponse = protocol::decode(version, body).unwrap();

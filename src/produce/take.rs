@@ -1,30 +1,28 @@
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::join_all;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::admin::configs::STORAGE_CLASS;
 use crate::admin::is_internal;
-use crate::batch::{Rules, ValidBatch, validate};
+use crate::batch::{self, ValidBatch, validate};
 use crate::cluster::{Topic, now_ms};
 use crate::commit::{Error, SlotError};
+use crate::door;
+use crate::produce::failure::Failure;
 use crate::produce::respond::{PartitionAnswer, TopicAnswer};
+use crate::produce::settings::TopicSettings;
 use crate::produce::verify::{Membership, Memberships};
 use crate::produce::{Produce, error};
 use crate::protocol::produce::{ProducePartition, ProduceRequest};
 use crate::protocol::{ErrorCode, TopicRef};
 use crate::shard::{Slot, Verdict};
-use crate::types::{Memory, Offset, Partition, ShardId, StorageClass, Timestamp};
+use crate::types::{Memory, Offset, Partition, ShardId, StorageClass};
 use crate::upload::Pending;
 
-/// Zstandard came with Produce 7 (KIP-110).
-const ZSTD_VERSION: i16 = 7;
-/// How far a record's time may lie from now (KIP-937), and what is allowed where the topic does not say.
-const AFTER_MAX: &str = "message.timestamp.after.max.ms";
-const AFTER_MAX_MS: i64 = 3_600_000;
-const BEFORE_MAX: &str = "message.timestamp.before.max.ms";
 /// Nothing advances the start of a log until retention does.
 const LOG_START_OFFSET: Offset = 0;
 /// Smallest wait for verdicts: a client that asks for none still wants to know.
@@ -34,7 +32,6 @@ type Waiting = oneshot::Receiver<Result<Verdict, Error>>;
 
 /// What is kept of a request while it is looked at.
 struct Intake {
-    version: i16,
     /// acks = -1: `min.insync.replicas` is asked for.
     all_acks: bool,
     /// Shards that could not say which slot a partition has.
@@ -53,7 +50,7 @@ pub(super) struct Accepted {
 /// A topic whose batches are on their way.
 pub(super) struct Taken {
     topic: TopicRef,
-    partitions: Vec<(i32, Result<Waits, ErrorCode>)>,
+    partitions: Vec<(i32, Result<Waits, Failure>)>,
 }
 
 struct Waits {
@@ -66,20 +63,20 @@ impl Produce {
     /// Validates every partition and hands all good batches to ingest in one piece, in the order of the request.
     pub(super) async fn take(&self, version: i16, request: ProduceRequest, memory: Memory) -> Vec<Taken> {
         let all_acks = request.acks == -1;
-        let mut intake = Intake { version, all_acks, silent: HashSet::new() };
+        let mut intake = Intake { all_acks, silent: HashSet::new() };
         let mut looked_at = Vec::with_capacity(request.topics.len());
         let acks_known = matches!(request.acks, -1..=1);
         for topic in request.topics {
             let found = match acks_known {
-                true => self.cluster.view().find(&topic.topic).cloned().ok_or(topic.topic.unknown()),
+                true => self.topic(&topic.topic, version).ok_or(topic.topic.unknown()),
                 false => Err(ErrorCode::InvalidRequiredAcks),
             };
             let mut partitions = Vec::with_capacity(topic.partitions.len());
             for one in topic.partitions {
                 let index = one.index;
                 let accepted = match &found {
-                    Ok(record) => self.accept(record, one, &mut intake).await,
-                    Err(e) => Err(*e),
+                    Ok((record, settings)) => self.accept(record, settings, one, &mut intake).await,
+                    Err(e) => Err((*e).into()),
                 };
                 partitions.push((index, accepted));
             }
@@ -91,7 +88,7 @@ impl Produce {
         let mut taken = Vec::with_capacity(looked_at.len());
         for (topic, partitions) in looked_at {
             let enlisted = partitions.into_iter().map(|(index, accepted)| {
-                let waits = accepted.and_then(|one| enlist(one, &memberships, &memory, &mut pending));
+                let waits = accepted.and_then(|one| Ok(enlist(one, &memberships, &memory, &mut pending)?));
                 (index, waits)
             });
             taken.push(Taken { topic, partitions: enlisted.collect() });
@@ -103,51 +100,47 @@ impl Produce {
         taken
     }
 
+    /// A topic, and what it asks of its batches.
+    fn topic(&self, named: &TopicRef, version: i16) -> Option<(Arc<Topic>, TopicSettings)> {
+        let view = self.cluster.view();
+        let topic = view.find(named)?;
+        let layers = self.defaults.layers(&view, self.cluster.broker_id());
+        Some((topic.clone(), TopicSettings::of(topic, &view, layers, version, now_ms())))
+    }
+
     async fn accept(
         &self,
         topic: &Topic,
+        settings: &TopicSettings,
         request: ProducePartition,
         intake: &mut Intake,
-    ) -> Result<Accepted, ErrorCode> {
+    ) -> Result<Accepted, Failure> {
         let index = request.index;
         if index < 0 || index >= topic.live {
-            return Err(ErrorCode::UnknownTopicOrPartition);
+            return Err(ErrorCode::UnknownTopicOrPartition.into());
         }
         if is_internal(&topic.name) {
-            return Err(ErrorCode::InvalidTopic);
+            return Err(ErrorCode::InvalidTopic.into());
         }
-        let configured = |key: &str| topic.configs.get(key);
-        let milliseconds = |key: &str| configured(key).and_then(|v| v.parse::<i64>().ok());
-        let now = now_ms();
-        let rules = Rules {
-            append_time: topic.append_time(),
-            timestamp_max: now.saturating_add(milliseconds(AFTER_MAX).unwrap_or(AFTER_MAX_MS)),
-            timestamp_min: milliseconds(BEFORE_MAX).map_or(Timestamp::MIN, |before| now.saturating_sub(before)),
-            message_bytes_max: configured("max.message.bytes")
-                .and_then(|v| v.parse().ok())
-                .unwrap_or(self.message_bytes_max),
-            zstd_allowed: intake.version >= ZSTD_VERSION,
-            keys_required: configured("cleanup.policy").is_some_and(|v| v.contains("compact")),
-            ..Rules::default()
-        };
-        let class = configured(STORAGE_CLASS).and_then(|name| StorageClass::of_name(name));
-        let class = class.unwrap_or(self.class_default);
-        if !self.ingest.takes(class) {
+        if !self.ingest.takes(settings.class) {
             // Retriable: another broker may be started with all stores.
-            return Err(ErrorCode::KafkaStorageError);
+            return Err(ErrorCode::KafkaStorageError.into());
         }
-        let batches = validate(request.records, &rules).map_err(|e| {
+        let batches = self.valid(request.records, settings).await.map_err(|e| {
             tracing::debug!(topic = topic.name, index, error = %e, "batch refused");
-            error::of_batch(&e)
+            Failure::of_batch(&e, &settings.rules, &topic.name, index)
         })?;
+        if batches.iter().map(|batch| batch.bytes().len()).sum::<usize>() > settings.list_bytes_max {
+            return Err(ErrorCode::RecordListTooLarge.into());
+        }
         let partition = Partition { topic: topic.id, index };
         let shard = topic.placement[index as usize];
-        let insync_min = configured("min.insync.replicas").and_then(|v| v.parse().ok()).unwrap_or(1);
+        let insync_min = settings.insync_min;
         if intake.all_acks && insync_min > 1 && self.live_voters(shard) < insync_min {
-            return Err(ErrorCode::NotEnoughReplicas);
+            return Err(ErrorCode::NotEnoughReplicas.into());
         }
         if self.lanes.is_stalled(shard) || intake.silent.contains(&shard) {
-            return Err(error::of_slot(SlotError::Unavailable));
+            return Err(error::of_slot(SlotError::Unavailable).into());
         }
         let slot = self.slots.resolve(shard, partition).await.map_err(|e| {
             // Asking once per request is enough: the next partition would wait as long.
@@ -155,7 +148,30 @@ impl Produce {
             error::of_slot(e)
         })?;
         batches.iter().try_for_each(|batch| self.admit(partition, batch))?;
-        Ok(Accepted { class, shard, slot, partition, batches })
+        Ok(Accepted { class: settings.class, shard, slot, partition, batches })
+    }
+
+    /// Batches as they are to be stored.
+    async fn valid(&self, records: Bytes, settings: &TopicSettings) -> Result<Vec<ValidBatch>, batch::Error> {
+        let batches = validate(records, &settings.rules)?;
+        let Some(wanted) = settings.compression.filter(|w| batches.iter().any(|batch| batch.differs_from(*w))) else {
+            return Ok(batches);
+        };
+        let inflated_bytes_max = settings.rules.inflated_bytes_max;
+        let _turn = self.recompressing.acquire().await.expect("it is never closed");
+        let recompressed = door::blocking(move || {
+            batches
+                .into_iter()
+                .map(|batch| batch.recompressed(wanted, inflated_bytes_max))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        let batches = recompressed.await.expect("compressing does not panic")?;
+        let max = settings.rules.message_bytes_max;
+        // Kafka looks again too: what was small enough may not be any more.
+        match batches.iter().map(|batch| batch.bytes().len()).find(|bytes| *bytes > max) {
+            Some(bytes) => Err(batch::Error::TooLarge { bytes, max }),
+            None => Ok(batches),
+        }
     }
 
     /// Voters heard of lately. Raft wants a majority whatever this says.
@@ -210,10 +226,10 @@ fn enlist(
 }
 
 /// A partition's answer: the first batch's offset, or the first error.
-async fn verdict(index: i32, accepted: Result<Waits, ErrorCode>, deadline: Instant) -> PartitionAnswer {
+async fn verdict(index: i32, accepted: Result<Waits, Failure>, deadline: Instant) -> PartitionAnswer {
     let Waits { verdicts, assumed } = match accepted {
         Ok(waits) => waits,
-        Err(error) => return PartitionAnswer::failed(index, error),
+        Err(failure) => return PartitionAnswer::refused(index, failure),
     };
     let mut first = None;
     for one in verdicts {
@@ -231,5 +247,6 @@ async fn verdict(index: i32, accepted: Result<Waits, ErrorCode>, deadline: Insta
         first.get_or_insert(appended);
     }
     let (base_offset, append_time) = first.unwrap_or((-1, None));
-    PartitionAnswer { index, error: ErrorCode::None, base_offset, append_time, log_start_offset: LOG_START_OFFSET }
+    let (error, rejected, log_start_offset) = (ErrorCode::None, None, LOG_START_OFFSET);
+    PartitionAnswer { index, error, rejected, base_offset, append_time, log_start_offset }
 }

@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 42] = [
+pub const APIS: [Api; 52] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -59,6 +59,8 @@ pub const APIS: [Api; 42] = [
     api(ApiKey::ListPartitionReassignments, 0, 0),
     api(ApiKey::DescribeQuorum, 0, 2),
     api(ApiKey::DescribeCluster, 0, 2),
+    api(ApiKey::ConsumerGroupHeartbeat, 0, 1),
+    api(ApiKey::ConsumerGroupDescribe, 0, 1),
     api(ApiKey::UnregisterBroker, 0, 0),
     api(ApiKey::DescribeProducers, 0, 0),
     api(ApiKey::DescribeTransactions, 0, 0),
@@ -66,17 +68,15 @@ pub const APIS: [Api; 42] = [
     api(ApiKey::DescribeTopicPartitions, 0, 0),
     api(ApiKey::AddRaftVoter, 0, 0),
     api(ApiKey::RemoveRaftVoter, 0, 0),
+    api(ApiKey::AlterConfigs, 0, 2),
+    api(ApiKey::IncrementalAlterConfigs, 0, 1),
+    api(ApiKey::DescribeClientQuotas, 0, 1),
+    api(ApiKey::AlterClientQuotas, 0, 1),
+    api(ApiKey::GetTelemetrySubscriptions, 0, 0),
+    api(ApiKey::PushTelemetry, 0, 0),
+    api(ApiKey::ListConfigResources, 0, 1),
+    api(ApiKey::UpdateFeatures, 0, 2),
 ];
-
-/// Kafka's features (KIP-584) that clients look at, with the highest level that is served, which is the one that counts:
-/// 2 of this one tells producers that every end of a transaction raises their epoch and that they need not add partitions
-/// to transactions themselves (KIP-890). Lower levels are for producers that do not know of it.
-const FEATURES: [(&str, i16); 1] = [("transaction.version", 2)];
-/// Features never change in the life of a cluster of this build.
-const FEATURES_EPOCH: i64 = 1;
-const FEATURES_SINCE: i16 = 3;
-/// Clients before cannot read a feature whose lowest level is 0.
-const LEVEL_ZERO_SINCE: i16 = 4;
 
 /// What we make of an API key and version on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,11 +102,28 @@ pub fn support(key: i16, version: i16) -> ApiSupport {
     }
 }
 
+/// What the cluster can do at several levels (KIP-584), as ApiVersions tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Features {
+    pub levels: Vec<FeatureLevel>,
+    /// Grows with every change; clients keep the newest that they were told.
+    pub epoch: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeatureLevel {
+    pub name: &'static str,
+    pub min: i16,
+    pub max: i16,
+    /// The level in force; 0 for a feature that is off.
+    pub level: i16,
+}
+
 /// The answer to ApiVersions. None stands for a version we do not know.
 ///
 /// # Errors
 /// None in practice: every field is set for every version in the table.
-pub fn api_versions(version: Option<i16>) -> Result<Segments, Error> {
+pub fn api_versions(version: Option<i16>, features: &Features) -> Result<Segments, Error> {
     let (error, listed): (_, &[Api]) = match version {
         Some(_) => (ErrorCode::None, &APIS),
         // Only the range of ApiVersions itself is of use to a client that asked for too much.
@@ -116,24 +133,25 @@ pub fn api_versions(version: Option<i16>) -> Result<Segments, Error> {
         ApiVersion::default().with_api_key(api.key as i16).with_min_version(api.listed_min).with_max_version(api.max)
     });
     let response = ApiVersionsResponse::default().with_error_code(error.code()).with_api_keys(keys.collect());
-    match version {
-        Some(version) if version >= FEATURES_SINCE => encode(version, &with_features(version, response)),
-        version => encode(version.unwrap_or(0), &response),
-    }
+    let version = version.unwrap_or(0);
+    encode(version, &with_features(response, version, features))
 }
 
-fn with_features(version: i16, response: ApiVersionsResponse) -> ApiVersionsResponse {
-    let lowest = if version < LEVEL_ZERO_SINCE { 1 } else { 0 };
-    let supported = FEATURES.map(|(name, level)| {
-        let key = SupportedFeatureKey::default().with_name(StrBytes::from_static_str(name));
-        key.with_min_version(lowest).with_max_version(level)
+/// Tagged fields since version 3, where a range begins at 1: clients before version 4 cannot read a lowest level of 0.
+fn with_features(response: ApiVersionsResponse, version: i16, features: &Features) -> ApiVersionsResponse {
+    let name = |feature: &FeatureLevel| StrBytes::from_static_str(feature.name);
+    let supported = features.levels.iter().map(|feature| {
+        let key = SupportedFeatureKey::default().with_name(name(feature));
+        key.with_min_version(if version < 4 { feature.min.max(1) } else { feature.min }).with_max_version(feature.max)
     });
-    let finalized = FEATURES.map(|(name, level)| {
-        let key = FinalizedFeatureKey::default().with_name(StrBytes::from_static_str(name));
-        key.with_min_version_level(level).with_max_version_level(level)
+    let finalized = features.levels.iter().filter(|feature| feature.level > 0).map(|feature| {
+        let key = FinalizedFeatureKey::default().with_name(name(feature));
+        key.with_min_version_level(feature.level).with_max_version_level(feature.level)
     });
-    let response = response.with_supported_features(supported.into()).with_finalized_features(finalized.into());
-    response.with_finalized_features_epoch(FEATURES_EPOCH)
+    response
+        .with_supported_features(supported.collect())
+        .with_finalized_features(finalized.collect())
+        .with_finalized_features_epoch(features.epoch)
 }
 
 #[cfg(test)]
@@ -159,7 +177,7 @@ mod tests {
         assert_eq!(support(0, 13), ApiSupport::Served(ApiKey::Produce));
         assert_eq!(support(0, 14), ApiSupport::Refused);
         assert_eq!(support(0, -1), ApiSupport::Refused);
-        let answer = Bytes::from(api_versions(Some(4)).unwrap().to_vec());
+        let answer = Bytes::from(api_versions(Some(4), &Features::default()).unwrap().to_vec());
         let answer: ApiVersionsResponse = decode(4, answer).unwrap();
         assert_eq!(answer.api_keys.len(), APIS.len());
         assert_eq!((answer.api_keys[0].min_version, answer.api_keys[0].max_version), (0, 13));
@@ -168,29 +186,32 @@ mod tests {
     #[test]
     fn each_version_of_api_versions_is_answered_in_itself() {
         for version in 0..=4 {
-            let answer = Bytes::from(api_versions(Some(version)).unwrap().to_vec());
+            let answer = Bytes::from(api_versions(Some(version), &Features::default()).unwrap().to_vec());
             let answer: ApiVersionsResponse = decode(version, answer).unwrap();
             assert_eq!(answer.error_code, 0);
         }
     }
 
     #[test]
-    fn producers_are_told_of_the_second_version_of_transactions() {
-        for (version, lowest) in [(3, 1), (4, 0)] {
-            let answer = Bytes::from(api_versions(Some(version)).unwrap().to_vec());
+    fn features_are_told_to_clients_that_can_take_them() {
+        let level = |name, min, level| FeatureLevel { name, min, max: 3, level };
+        let features = Features { levels: vec![level("a", 0, 2), level("b", 1, 1), level("c", 0, 0)], epoch: 5 };
+        for (version, lowest) in [(3, [1, 1, 1]), (4, [0, 1, 0])] {
+            let answer = Bytes::from(api_versions(Some(version), &features).unwrap().to_vec());
             let answer: ApiVersionsResponse = decode(version, answer).unwrap();
-            let supported = &answer.supported_features[0];
-            assert_eq!(supported.name.as_str(), "transaction.version");
-            assert_eq!((supported.min_version, supported.max_version), (lowest, 2));
-            assert_eq!(answer.finalized_features[0].max_version_level, 2);
-            assert!(answer.finalized_features_epoch >= 0, "-1 is: no features");
+            let supported: Vec<i16> = answer.supported_features.iter().map(|f| f.min_version).collect();
+            assert_eq!((supported, answer.finalized_features_epoch), (lowest.to_vec(), 5));
+            let told: Vec<_> =
+                answer.finalized_features.iter().map(|f| (f.name.as_str(), f.max_version_level)).collect();
+            assert_eq!(told, [("a", 2), ("b", 1)]);
         }
     }
 
     #[test]
     fn an_unknown_api_versions_is_answered_in_version_zero() {
         assert_eq!(support(18, 5), ApiSupport::UnknownApiVersions);
-        let answer: ApiVersionsResponse = decode(0, Bytes::from(api_versions(None).unwrap().to_vec())).unwrap();
+        let answer: ApiVersionsResponse =
+            decode(0, Bytes::from(api_versions(None, &Features::default()).unwrap().to_vec())).unwrap();
         assert_eq!(answer.error_code, ErrorCode::UnsupportedVersion.code());
         assert_eq!(answer.api_keys.len(), 1);
         assert_eq!((answer.api_keys[0].api_key, answer.api_keys[0].max_version), (18, 4));

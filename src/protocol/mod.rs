@@ -17,6 +17,7 @@ pub mod fetch;
 mod header;
 pub mod produce;
 mod reader;
+mod throttle;
 mod writer;
 
 #[cfg(test)]
@@ -27,11 +28,12 @@ mod produce_test;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable};
 
-pub use apis::{APIS, Api, ApiSupport, api_versions, find, support};
+pub use apis::{APIS, Api, ApiSupport, FeatureLevel, Features, api_versions, find, support};
 pub use error_code::ErrorCode;
 pub use header::{FRONT_BYTES, Front, RequestHeader, response_header};
 pub use kafka_protocol::messages::ApiKey;
 pub use kafka_protocol::protocol::StrBytes;
+pub use throttle::set_throttle;
 
 use crate::batch::Segments;
 use crate::types::TopicId;

@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::shard::group::{self, GroupEntry};
+use crate::shard::group::{self, GroupCommits, GroupEntry};
 use crate::shard::marker::Markers;
 use crate::shard::transaction::{self, TransactionEntry};
 use crate::types::varint::{self, Malformed, Reader};
@@ -33,6 +33,14 @@ pub enum Entry {
     },
     Markers(Markers),
     Group(GroupEntry),
+    GroupCommits(GroupCommits),
+    /// From here on appends to the topic's partitions are stamped or not. A change that is older than the last one known
+    /// changes nothing: it may be late.
+    Stamping {
+        topic: TopicId,
+        stamped: bool,
+        change: u64,
+    },
     Transaction(TransactionEntry),
     /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
@@ -123,10 +131,11 @@ const RELEASE: u8 = 3;
 const DELETE: u8 = 4;
 const FENCE: u8 = 5;
 const EXPIRE_PRODUCERS: u8 = 6;
-// 7 to 11: a group's.
+// 7 to 11, 32 and 33: a group's.
 const GROUP_CLOCK: u8 = 12;
-const TRIM: u8 = 32;
+const TRIM: u8 = 44;
 // 20 to 24: a transaction's.
+const STAMPING: u8 = 36;
 const MARKERS: u8 = 40;
 // 41: a group's.
 
@@ -172,11 +181,18 @@ impl Entry {
                     varint::put_signed(&mut out, *start);
                 }
             }
+            Entry::Stamping { topic, stamped, change } => {
+                out.put_slice(&[STAMPING, 1]);
+                out.put_slice(topic.as_bytes());
+                out.put_u8((*stamped).into());
+                varint::put(&mut out, *change);
+            }
             Entry::Markers(markers) => {
                 out.put_slice(&[MARKERS, 1]);
                 markers.put(&mut out);
             }
             Entry::Group(entry) => entry.put(&mut out),
+            Entry::GroupCommits(entry) => entry.put(&mut out),
             Entry::Transaction(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
@@ -214,11 +230,15 @@ impl Entry {
             (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
                 Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
             }
-            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::TRANSACTIONAL_COMMIT), 1) => {
+            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::CONSUMER | group::TRANSACTIONAL_COMMIT), 1) => {
                 Entry::Group(GroupEntry::read(kind, &mut r)?)
             }
+            (group::COMMITS, 1) => Entry::GroupCommits(GroupCommits::read(&mut r)?),
             (MARKERS, 1) => Entry::Markers(Markers::read(&mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
+            (STAMPING, 1) => {
+                Entry::Stamping { topic: TopicId::from_bytes(r.array()?), stamped: r.byte()? != 0, change: r.u64()? }
+            }
             (kind, version) => return Err(DecodeError::Unknown { kind, version }),
         };
         r.finish()?;

@@ -31,6 +31,9 @@ pub struct PartitionState {
     producers: BTreeMap<i64, ProducerState>,
     pub transactions: Transactions,
     last_append_time: Timestamp,
+    /// The last change of `append_time` that is known here.
+    #[serde(default)]
+    pub(super) stamping_change: u64,
 }
 
 /// A batch with where its bytes are: what `append` needs beyond the batch itself.
@@ -72,6 +75,7 @@ impl PartitionState {
             producers: BTreeMap::new(),
             transactions: Transactions::default(),
             last_append_time: 0,
+            stamping_change: 0,
         }
     }
 

@@ -53,9 +53,15 @@ impl State {
             Entry::Fence(fence) => self.fence(fence),
             Entry::ExpireProducers { before } => self.expire_producers(before, &mut effect),
             Entry::Trim { starts } => self.trim(&starts, &mut effect),
+            Entry::Stamping { topic, stamped, change } => self.set_stamping(topic, stamped, change),
             Entry::Markers(markers) => self.end_transaction(&markers, term, &mut effect),
             Entry::Group(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
-                effect.outcome = self.groups.apply(entry).err().map(Outcome::Refused);
+                effect.outcome = self.groups.apply(entry).err();
+            }
+            Entry::GroupCommits(entry)
+                if entry.term == term && entry.commits.iter().all(|c| self.partitions.contains_key(&c.slot)) =>
+            {
+                self.groups.apply_commits(entry);
             }
             Entry::Transaction(entry) if entry.term == term && self.partitions.contains_key(&entry.slot) => {
                 self.groups.advance(entry.clock_ms);
@@ -64,7 +70,7 @@ impl State {
                 }
             }
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
-            Entry::Group(_) | Entry::Transaction(_) | Entry::GroupClock { .. } => {
+            Entry::Group(_) | Entry::GroupCommits(_) | Entry::Transaction(_) | Entry::GroupClock { .. } => {
                 effect.outcome = Some(Outcome::Fenced);
             }
         }
@@ -191,6 +197,13 @@ impl State {
             effect.changed.push(slot);
         }
         self.groups.forget_topic(topic);
+    }
+
+    fn set_stamping(&mut self, topic: TopicId, stamped: bool, change: u64) {
+        for partition in self.partitions.values_mut().filter(|p| p.id.topic == topic && p.stamping_change < change) {
+            let partition = Arc::make_mut(partition);
+            (partition.append_time, partition.stamping_change) = (stamped, change);
+        }
     }
 
     fn fence(&mut self, fence: Fence) {

@@ -368,3 +368,27 @@ proptest! {
         prop_assert_eq!(log.state.digest(), other.digest());
     }
 }
+
+#[test]
+fn a_late_change_of_stamping_changes_nothing() {
+    let mut log = Log::new();
+    let stamping = |stamped, change| Entry::Stamping { topic: TOPIC, stamped, change };
+    let appended = |log: &mut Log, sequence: u64| {
+        let Outcome::Taken(verdicts) = log.append(append(object(1, sequence), sequence - 1, vec![batch(1)])) else {
+            panic!("in turn")
+        };
+        let Verdict::Appended { append_time, .. } = verdicts[0] else { panic!("nothing refuses it") };
+        append_time
+    };
+    assert_eq!(appended(&mut log, 1), None);
+    log.apply(stamping(true, 1));
+    assert_eq!(appended(&mut log, 2), Some(1000));
+    log.apply(stamping(true, 3));
+    log.apply(stamping(false, 2));
+    assert_eq!(appended(&mut log, 3), Some(1000));
+    log.apply(stamping(false, 4));
+    assert_eq!(appended(&mut log, 4), None);
+    // A pointer says for itself whether its records are stamped.
+    let stamps = log.state.slot(0).unwrap().pointers.iter().map(|p| p.append_time).collect::<Vec<_>>();
+    assert_eq!(stamps, [None, Some(1000), Some(1000), None]);
+}

@@ -5,6 +5,12 @@
 //! - **Promises**: a broker that does not answer is shown as such and spoils nothing else.
 //! - **Never does**: change anything, or read the object store.
 //! - **Limits**: [`PATIENCE`] per broker; all are asked at once.
+//!
+//! # Decisions
+//! **A look from outside asks brokers, it does not scrape them.** `milepost cluster` takes any broker's client
+//! address, reads the root state as the audit does, and asks each live broker one question: a shard's leader knows
+//! every lag. A console path would have needed every broker's metrics address, which the root does not know and which
+//! may be off.
 
 mod cluster;
 mod table;

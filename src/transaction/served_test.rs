@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use kafka_protocol::messages::add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction};
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
 use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::txn_offset_commit_request::{
@@ -14,11 +16,18 @@ use kafka_protocol::messages::txn_offset_commit_request::{
 };
 use kafka_protocol::messages::*;
 
+use crate::admin::TRANSACTION_STATE;
 use crate::batch::build::Spec;
+use crate::commit::{Ending, Endings, with_shard};
+use crate::group::place_in;
 use crate::node::Node;
 use crate::node::testing::{Client, Site, broker_in, records_of, text};
+use crate::peer;
 use crate::protocol::{ErrorCode, StrBytes};
-use crate::types::Producer;
+use crate::shard::transaction::{Change, TransactionEntry};
+use crate::shard::{Create, Entry, Refusal, State};
+use crate::types::varint::Reader;
+use crate::types::{Partition, Producer, TopicId};
 
 const FEW: &[&str] =
     &["--offsets-topic-partitions=3", "--transaction-topic-partitions=3", "--transaction-max-timeout=1min"];
@@ -373,6 +382,21 @@ async fn coordinator_of(nodes: &[Node], id: &'static str, is: impl Fn(i32) -> bo
     tokio::time::timeout(Duration::from_secs(60), found).await.expect("no such coordinator")
 }
 
+/// Asked of whoever coordinates the id; again when that has changed.
+async fn coordinated<T>(nodes: &[Node], ask: impl AsyncFn(&mut Client) -> Result<T, i16>) -> (usize, T) {
+    let answered = async {
+        loop {
+            let at = coordinator_of(nodes, "x", |_| true).await;
+            match ask(&mut Client::connect(&nodes[at]).await).await {
+                Ok(answer) => return (at, answer),
+                Err(14..=16) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), answered).await.expect("nobody coordinates")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_coordinator_ends_what_the_last_one_answered() {
     let site = Site::new(3);
@@ -381,28 +405,26 @@ async fn the_next_coordinator_ends_what_the_last_one_answered() {
         nodes.push(site.start(broker, &[0, 1, 2]).await);
     }
     Client::connect(&nodes[2]).await.topic(T).await;
-    let first = coordinator_of(&nodes, "x", |_| true).await;
-    let mut client = Client::connect(&nodes[first]).await;
-    let producer = client.init(5, "x", None).await.unwrap();
-    let elsewhere = (first + 1) % 3;
-    let mut other = Client::connect(&nodes[elsewhere]).await;
-    assert_eq!(other.init(5, "x", None).await, Err(ErrorCode::NotCoordinator.code()));
-    assert_eq!(other.end(5, "x", producer, true).await, Err(ErrorCode::NotCoordinator.code()));
-    assert_eq!(other.describe("x").await.error_code, ErrorCode::NotCoordinator.code());
+    let (first, producer) = coordinated(&nodes, async |client| client.init(5, "x", None).await).await;
+    let mut other = Client::connect(&nodes[(first + 1) % 3]).await;
+    let elsewhere = other.end(5, "x", at(77, 0), true).await;
+    if coordinator_of(&nodes, "x", |_| true).await == first {
+        assert_eq!(elsewhere, Err(ErrorCode::NotCoordinator.code()));
+    }
     // Any broker takes its batches, and asks the coordinator.
     assert_eq!(other.write(12, "x", producer, 0).await, Ok(0));
-    let next = client.end(5, "x", producer, true).await.unwrap();
+    let end = async |client: &mut Client| client.end(5, "x", producer, true).await;
+    let (first, next) = coordinated(&nodes, end).await;
     let stopped = nodes.remove(first);
     let was = stopped.cluster().broker_id();
     stopped.shut_down().await;
-    let second = coordinator_of(&nodes, "x", |broker| broker != was).await;
-    let mut client = Client::connect(&nodes[second]).await;
-    assert_eq!(client.completed("x").await.transaction_state.as_str(), "CompleteCommit");
-    let repeated = async { client.end(5, "x", producer, true).await };
-    assert_eq!(repeated.await, Ok(next), "the answer was lost");
+    coordinator_of(&nodes, "x", |broker| broker != was).await;
+    let (second, repeated) = coordinated(&nodes, end).await;
+    assert_eq!(repeated, next, "the answer was lost");
     let mut other = Client::connect(&nodes[1 - second]).await;
     assert_eq!(other.write(12, "x", next, 0).await, Ok(3), "one marker, however often it was sent");
-    client.end(5, "x", next, false).await.unwrap();
+    let (second, _) = coordinated(&nodes, async |client| client.end(5, "x", next, false).await).await;
+    let mut client = Client::connect(&nodes[second]).await;
     client.completed("x").await;
     assert_eq!((client.end_offset(0).await, client.end_offset(1).await), (6, 6));
     for node in nodes {
@@ -420,5 +442,75 @@ async fn the_topic_of_transactions_is_internal_and_left_alone() {
     let topic = topic.expect("made when the first id came");
     assert!(topic.is_internal);
     assert_eq!(topic.partitions.len(), 3);
+    node.shut_down().await;
+}
+
+/// As if its coordinator had died in between; and its markers come again, late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_coordinator_has_prepared_is_completed_and_its_markers_end_nothing_twice() {
+    let (node, mut client, _dir) = alone().await;
+    let producer = client.init(5, "x", None).await.unwrap();
+    assert_eq!(client.write(12, "x", producer, 0).await, Ok(0));
+    let cluster = node.cluster();
+    let topic = cluster.view().topic_named(TRANSACTION_STATE).unwrap().clone();
+    let (shard, at) = place_in(&topic, "x").unwrap();
+    let ask = async |kind, body: Bytes| {
+        let answer =
+            cluster.node().call(cluster.node_id(), kind, with_shard(shard, &body), Duration::from_secs(10)).await;
+        let Ok(peer::Answer::Done(body)) = peer::Answer::decode(answer.unwrap()) else { panic!("kind {kind}") };
+        body
+    };
+    let body = ask(peer::STATE, Bytes::new()).await;
+    let mut r = Reader::new(&body);
+    r.u64().unwrap();
+    let state = State::from_snapshot(&body[body.len() - r.remaining()..]).unwrap();
+    let slot = state.partition(&at).unwrap().slot;
+    let revision = state.transactions().get(slot, "x").unwrap().revision;
+    let metadata: MetadataResponse =
+        client.ask(ApiKey::Metadata, 12, &MetadataRequest::default().with_topics(None)).await;
+    let named = |topic: &&MetadataResponseTopic| topic.name.as_ref().is_some_and(|n| n.0.as_str() == TRANSACTION_STATE);
+    let term = metadata.topics.iter().find(named).unwrap().partitions[0].leader_epoch as u64;
+    let change = Change::Prepare { commit: true, epoch: 1, last_epoch: 0, next_id: None, at: 0 };
+    let entry = TransactionEntry { slot, term, clock_ms: 0, id: "x".into(), revision, change };
+    let done = ask(peer::SHARD_ENTRY, Entry::Transaction(entry).encode()).await;
+    assert!(done.is_empty(), "it was refused: {done:?}");
+    assert_eq!(client.completed("x").await.transaction_state.as_str(), "CompleteCommit");
+    assert_eq!(client.end_offset(1).await, 3);
+    let next = Producer { epoch: 1, ..producer };
+    assert_eq!(client.write(12, "x", next, 0).await, Ok(3));
+    let endings = Endings::new(cluster.clone(), Default::default());
+    let view = cluster.view();
+    let written = view.topic_named(T).unwrap();
+    let again = Ending { producer: next, txn_no: 1, commit: true, coordinator_epoch: 0 };
+    let partition = Partition { topic: written.id, index: 0 };
+    let ended = endings.end(written.placement[0], &again, &[partition], Duration::from_secs(10)).await;
+    assert_eq!(ended.unwrap(), [Ok(())]);
+    assert_eq!((client.end_offset(0).await, client.end_offset(1).await), (5, 3), "the next one is still open");
+    node.shut_down().await;
+}
+
+/// Groups and records are told apart by the topic, which a broker that has just become the leader may not know yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_marker_waits_until_its_topic_is_known_where_it_is_written() {
+    let (node, _client, _dir) = alone().await;
+    let cluster = node.cluster();
+    let shard = cluster.view().topic_named(T).unwrap().placement[0];
+    let at = |topic| Partition { topic: TopicId::from_bytes([topic; 16]), index: 0 };
+    let create = Create {
+        topic: at(9).topic,
+        partitions: vec![0],
+        epoch_base: 0,
+        producer_id_next: 0,
+        append_time: false,
+        fences: Vec::new(),
+    };
+    let create = with_shard(shard, &Entry::Create(create).encode());
+    let created = cluster.node().call(cluster.node_id(), peer::SHARD_ENTRY, create, Duration::from_secs(10)).await;
+    assert_eq!(peer::Answer::decode(created.unwrap()), Ok(peer::Answer::Done(Bytes::new())));
+    let endings = Endings::new(cluster.clone(), Default::default());
+    let ending = Ending { producer: Producer { id: 5, epoch: 0 }, txn_no: 1, commit: true, coordinator_epoch: 1 };
+    let end = async |topic| endings.end(shard, &ending, &[at(topic)], Duration::from_millis(300)).await;
+    assert!(matches!(end(9).await, Err(peer::LeaderError::Unknown)));
+    assert_eq!(end(8).await.unwrap(), [Err(Refusal::UnknownPartition)], "it was deleted");
     node.shut_down().await;
 }

@@ -17,6 +17,7 @@ mod token;
 
 pub use spread::pick;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -76,6 +77,14 @@ pub fn zone_of<'k>(client: Shown, zones: &Zones, known: &[&'k str]) -> Option<&'
     by_token.or_else(by_listener).or_else(|| zones.of_address(client.address, known))
 }
 
+/// What a client calls itself beside its zone: clients that differ in that alone are one to quotas.
+pub fn without_zone<'a>(client_id: &'a str, zones: &Zones, known: &[&str]) -> Cow<'a, str> {
+    match client_id.contains('=') {
+        true => Cow::Owned(token::without(client_id, zones, known)),
+        false => Cow::Borrowed(client_id),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +106,23 @@ mod tests {
 
     fn by(client_id: &str, listener: Option<&str>, address: &str) -> Option<&'static str> {
         zone_of(Shown { client_id, listener, address: address.parse().unwrap() }, &zones(), &KNOWN)
+    }
+
+    #[test]
+    fn clients_of_all_zones_are_called_the_same() {
+        let cases = [
+            ("orders", "orders"),
+            ("zone=us-east-1a", ""),
+            ("zone=us-east-1a,orders", "orders"),
+            ("orders,zone=us-east-1a", "orders"),
+            ("orders,zone=us-east-1a,fast", "orders,fast"),
+            ("app,zone=us-east-1a-producer-1", "app-producer-1"),
+            ("timezone=us-east-1a", "timezone=us-east-1a"),
+            ("a=b,ws_az=nowhere,c", "a=b,c"),
+        ];
+        for (client_id, name) in cases {
+            assert_eq!(without_zone(client_id, &zones(), &KNOWN), name, "{client_id}");
+        }
     }
 
     #[test]

@@ -26,6 +26,24 @@ pub(super) fn named<'a, 'k: 'a>(
     })
 }
 
+/// A client id without its tokens, and without what held them to the rest.
+pub(super) fn without(client_id: &str, zones: &Zones, known: &[&str]) -> String {
+    let mut kept = String::with_capacity(client_id.len());
+    let mut from = 0;
+    while let Some(value) = end_of_next_key(client_id, from) {
+        let key = KEYS.iter().find(|key| client_id[from..value].ends_with(*key)).map_or(0, |key| key.len());
+        let (len, _) = read_zone(&client_id[value..], zones, known);
+        let before = client_id[from..value - key].trim_end_matches(is_separator);
+        let after = value + len;
+        kept.push_str(before);
+        // What was between two parts on either side is between them still; nothing stands before the first.
+        let rest = client_id[after..].trim_start_matches(is_separator);
+        from = if kept.is_empty() { client_id.len() - rest.len() } else { after };
+    }
+    kept.push_str(&client_id[from..]);
+    kept
+}
+
 /// Where the value of the next key begins. A key is a whole word: `timezone=` has none.
 fn end_of_next_key(client_id: &str, from: usize) -> Option<usize> {
     let equals = client_id[from..].match_indices('=').map(|(at, _)| from + at);

@@ -3,7 +3,7 @@
 # be proved against Kafka first, and compared with it. To be sourced by bash.
 #
 # The brokers are Kafka's own server from Maven Central, each broker and KRaft controller in one.
-# No zones: CLUSTER_ZONES stays empty.
+# No zones: CLUSTER_ZONES stays empty. KAFKA_PROPERTIES are more lines for the brokers' settings.
 
 . "$(dirname "${BASH_SOURCE[0]}")/../../examples/cluster.sh"
 
@@ -38,6 +38,7 @@ offsets.topic.replication.factor=$replication
 transaction.state.log.replication.factor=$replication
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+${KAFKA_PROPERTIES:-}
 EOF
         (kafka_java kafka.tools.StorageTool format -t bWlsZXBvc3Qta2Fma2EtMQ -c "$CLUSTER_DIR/broker-$n.properties" \
             --ignore-formatted) >>"$CLUSTER_DIR/logs/format.log" 2>&1 || return 1

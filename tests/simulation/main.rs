@@ -7,6 +7,17 @@
 //! passes with either is blind.
 //!
 //! The same seed gives the same trace, byte by byte. `tests/simulate.sh` runs many.
+//!
+//! # Decisions
+//! **The simulation replaces the world, not the code.** `tests/simulation` runs three whole brokers, listeners
+//! included, on turmoil's network: `door.rs` gives sockets, wall clock and blocking work, the log's disk loses what
+//! was not synced, time is tokio's paused clock. Randomness is replaced where it enters the process: the program's
+//! own `getrandom`, seeded, comes before the C library's, so hash maps, uuids, tokio's `select!` and openraft's
+//! timeouts all follow the seed. That spares `--cfg tokio_unstable`, a deterministic random source in openraft's type
+//! config and a scope around every task, and with them a second build of all dependencies; it is the one `unsafe`
+//! function of the project, in a test. A process runs one seed, since it is the process's randomness. turmoil is a
+//! dev-dependency even without the feature `simulation`, so that tokio has one set of features and only our two
+//! crates are built twice.
 
 mod chaos;
 mod cluster;

@@ -142,4 +142,6 @@ pub struct Listed {
     pub id: String,
     pub state: &'static str,
     pub protocol_type: String,
+    /// Kafka's name of the protocol that its members speak.
+    pub group_type: &'static str,
 }

@@ -27,6 +27,9 @@ pub struct Settings {
 /// A new member that waits to be let in is taken for gone after this (Kafka: `NewMemberJoinTimeoutMs`).
 pub(super) const NEW_MEMBER_JOIN_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// What Kafka calls groups of this kind.
+const CLASSIC: &str = "classic";
+
 /// Looks at groups that are gone or need an earlier one, kept until there are so many.
 const DUE_SLACK: usize = 1024;
 
@@ -186,20 +189,36 @@ impl Coordinator {
             id: id.clone(),
             state: GroupState::Empty.name(),
             protocol_type: group.classic().map(|classic| classic.protocol_type.clone()).unwrap_or_default(),
+            group_type: CLASSIC,
         });
         let live = self.groups.iter().map(|(id, group)| Listed {
             id: id.clone(),
             state: group.state.name(),
             protocol_type: group.protocol_type.clone().unwrap_or_default(),
+            group_type: CLASSIC,
         });
         live.chain(from_log).collect()
+    }
+
+    pub fn has(&self, id: &str) -> bool {
+        self.groups.contains_key(id)
+    }
+
+    /// Nobody is a member, whoever may want to become one.
+    pub fn is_free(&self, id: &str) -> bool {
+        self.groups.get(id).is_none_or(|group| group.state == GroupState::Empty && group.members.is_empty())
+    }
+
+    pub(super) fn insert(&mut self, id: &str, group: Live) {
+        self.groups.insert(id.to_owned(), group);
     }
 
     pub(super) fn live(&self, id: &str) -> Option<&Live> {
         self.groups.get(id)
     }
 
-    pub(super) fn forget(&mut self, id: &str) {
+    /// Nothing of it is in memory any more.
+    pub fn forget(&mut self, id: &str) {
         self.groups.remove(id);
     }
 

@@ -21,6 +21,7 @@ mod ask;
 mod coordinator;
 mod join;
 mod live;
+mod migrate;
 mod offsets;
 mod rebalance;
 mod subscription;

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use crate::shard::Slot;
-use crate::shard::group::{Classic, Committed, Member};
+use crate::shard::group::{Classic, Committed, ConsumerChange, Member};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{Partition, Producer, TopicId};
 
@@ -20,6 +20,23 @@ pub struct GroupEntry {
     pub change: Change,
 }
 
+/// Commits of several members or groups that were decided together: one entry of the log for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupCommits {
+    /// As in [`GroupEntry`].
+    pub term: u64,
+    pub clock_ms: u64,
+    pub commits: Vec<GroupCommit>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupCommit {
+    pub slot: Slot,
+    pub group: String,
+    pub retention_ms: Option<u64>,
+    pub offsets: Vec<(Partition, Committed)>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// `at_ms` and `retention_ms` of the offsets are set when it is applied.
@@ -28,6 +45,8 @@ pub enum Change {
     TransactionalCommit { producer: Producer, txn_no: u64, offsets: Vec<(Partition, Committed)> },
     /// `since_ms` is set when it is applied.
     Save(Classic),
+    /// A step of a group of the consumer protocol; the first makes the group one, whatever it was.
+    Consumer(Box<ConsumerChange>),
     /// With all its offsets.
     Delete,
     /// Unless they were committed later than that.
@@ -41,6 +60,8 @@ pub(in crate::shard) const SAVE: u8 = 8;
 pub(in crate::shard) const DELETE: u8 = 9;
 pub(in crate::shard) const DELETE_OFFSETS: u8 = 10;
 pub(in crate::shard) const DELETE_IF_UNUSED: u8 = 11;
+pub(in crate::shard) const CONSUMER: u8 = 32;
+pub(in crate::shard) const COMMITS: u8 = 33;
 pub(in crate::shard) const TRANSACTIONAL_COMMIT: u8 = 41;
 
 impl GroupEntry {
@@ -49,6 +70,7 @@ impl GroupEntry {
             Change::Commit { .. } => COMMIT,
             Change::TransactionalCommit { .. } => TRANSACTIONAL_COMMIT,
             Change::Save(_) => SAVE,
+            Change::Consumer(_) => CONSUMER,
             Change::Delete => DELETE,
             Change::DeleteOffsets { .. } => DELETE_OFFSETS,
             Change::DeleteIfUnused => DELETE_IF_UNUSED,
@@ -59,10 +81,7 @@ impl GroupEntry {
         varint::put(out, self.clock_ms);
         varint::put_bytes(out, self.group.as_bytes());
         match &self.change {
-            Change::Commit { retention_ms, offsets } => {
-                varint::put(out, retention_ms.map_or(0, |ms| ms.saturating_add(1)));
-                put_by_topic(out, offsets, |o| o.0, |out, (_, committed)| put_committed(out, committed));
-            }
+            Change::Commit { retention_ms, offsets } => put_commit(out, *retention_ms, offsets),
             Change::TransactionalCommit { producer, txn_no, offsets } => {
                 varint::put_signed(out, producer.id);
                 varint::put_signed(out, producer.epoch.into());
@@ -70,6 +89,7 @@ impl GroupEntry {
                 put_by_topic(out, offsets, |o| o.0, |out, (_, committed)| put_committed(out, committed));
             }
             Change::Save(classic) => put_classic(out, classic),
+            Change::Consumer(change) => change.put(out),
             Change::DeleteOffsets { partitions, until_ms } => {
                 varint::put(out, *until_ms);
                 put_by_topic(out, partitions, |p| *p, |_, _| {});
@@ -83,8 +103,7 @@ impl GroupEntry {
         let (slot, term, clock_ms, group) = (r.int()?, r.u64()?, r.u64()?, string(r)?);
         let change = match kind {
             COMMIT => {
-                let retention_ms = r.u64()?.checked_sub(1);
-                let offsets = read_by_topic(r, |r, partition| Ok((partition, read_committed(r)?)))?;
+                let (retention_ms, offsets) = read_commit(r)?;
                 Change::Commit { retention_ms, offsets }
             }
             TRANSACTIONAL_COMMIT => {
@@ -94,6 +113,7 @@ impl GroupEntry {
                 Change::TransactionalCommit { producer: Producer { id, epoch }, txn_no, offsets }
             }
             SAVE => Change::Save(read_classic(r)?),
+            CONSUMER => Change::Consumer(Box::new(ConsumerChange::read(r)?)),
             DELETE => Change::Delete,
             DELETE_OFFSETS => {
                 let until_ms = r.u64()?;
@@ -104,6 +124,43 @@ impl GroupEntry {
         };
         Ok(GroupEntry { slot, term, clock_ms, group, change })
     }
+}
+
+impl GroupCommits {
+    pub(in crate::shard) fn put(&self, out: &mut BytesMut) {
+        out.put_slice(&[COMMITS, 1]);
+        varint::put(out, self.term);
+        varint::put(out, self.clock_ms);
+        varint::put(out, self.commits.len() as u64);
+        for commit in &self.commits {
+            varint::put(out, commit.slot.into());
+            varint::put_bytes(out, commit.group.as_bytes());
+            put_commit(out, commit.retention_ms, &commit.offsets);
+        }
+    }
+
+    /// What follows the kind and its version.
+    pub(in crate::shard) fn read(r: &mut Reader) -> Result<GroupCommits, Malformed> {
+        let (term, clock_ms) = (r.u64()?, r.u64()?);
+        let commit = |r: &mut Reader| {
+            let (slot, group, (retention_ms, offsets)) = (r.int()?, string(r)?, read_commit(r)?);
+            Ok(GroupCommit { slot, group, retention_ms, offsets })
+        };
+        let commits = (0..r.count(4)?).map(|_| commit(r)).collect::<Result<_, _>>()?;
+        Ok(GroupCommits { term, clock_ms, commits })
+    }
+}
+
+fn put_commit(out: &mut BytesMut, retention_ms: Option<u64>, offsets: &[(Partition, Committed)]) {
+    varint::put(out, retention_ms.map_or(0, |ms| ms.saturating_add(1)));
+    put_by_topic(out, offsets, |o| o.0, |out, (_, committed)| put_committed(out, committed));
+}
+
+type ReadCommit = (Option<u64>, Vec<(Partition, Committed)>);
+
+fn read_commit(r: &mut Reader) -> Result<ReadCommit, Malformed> {
+    let retention_ms = r.u64()?.checked_sub(1);
+    Ok((retention_ms, read_by_topic(r, |r, partition| Ok((partition, read_committed(r)?)))?))
 }
 
 /// Runs of one topic name it once.
@@ -189,16 +246,16 @@ fn read_classic(r: &mut Reader) -> Result<Classic, Malformed> {
     Ok(Classic { generation, protocol_type, protocol_name, leader, members, since_ms: 0 })
 }
 
-fn string(r: &mut Reader) -> Result<String, Malformed> {
+pub(super) fn string(r: &mut Reader) -> Result<String, Malformed> {
     String::from_utf8(r.bytes()?.to_vec()).map_err(|_| Malformed)
 }
 
-fn put_optional(out: &mut BytesMut, value: Option<&str>) {
+pub(super) fn put_optional(out: &mut BytesMut, value: Option<&str>) {
     out.put_u8(value.is_some().into());
     value.inspect(|value| varint::put_bytes(out, value.as_bytes()));
 }
 
-fn optional(r: &mut Reader) -> Result<Option<String>, Malformed> {
+pub(super) fn optional(r: &mut Reader) -> Result<Option<String>, Malformed> {
     match r.byte()? {
         0 => Ok(None),
         1 => string(r).map(Some),

@@ -1,6 +1,9 @@
 use std::sync::Arc;
 
-use crate::shard::group::{Change, Classic, Committed, GroupEntry, Member};
+use crate::shard::group::{
+    Assignment, Change, Classic, ClassicMember, Committed, ConsumerChange, Current, GroupCommit, GroupCommits,
+    GroupEntry, Member, MemberChange, MemberState, Who,
+};
 use crate::shard::{Create, Entry, Markers, Outcome, Refusal, State, Target};
 use crate::types::{Partition, Producer, TopicId};
 
@@ -83,6 +86,32 @@ fn saved(members: usize) -> Change {
     })
 }
 
+fn assignment(partitions: &[i32]) -> Assignment {
+    Assignment::from([(topic(1), partitions.iter().copied().collect())])
+}
+
+/// A member `a` with all that there can be, `b` with a new target, and `c` that has gone.
+fn step(revision: u64) -> Change {
+    let who = Who {
+        instance: Some("i".into()),
+        rack: Some("az1".into()),
+        client_id: "c".into(),
+        client_host: "/127.0.0.1".into(),
+        rebalance_timeout_ms: 60_000,
+        topics: ["t".to_owned(), "u".to_owned()].into(),
+        pattern: Some("t.*".into()),
+        assignor: Some("uniform".into()),
+        classic: Some(ClassicMember { session_timeout_ms: 1, protocols: vec![("range".into(), vec![1, 2].into())] }),
+    };
+    let (assigned, revoking) = (assignment(&[0, 3, 900]), assignment(&[4]));
+    let current = Current { epoch: -2, previous_epoch: 3, state: MemberState::Unrevoked, assigned, revoking };
+    let all = MemberChange { who: Some(who), target: Some(assignment(&[1])), current: Some(current) };
+    let target = MemberChange { target: Some(Assignment::new()), ..MemberChange::default() };
+    let members = vec![("a".into(), Some(all)), ("b".into(), Some(target)), ("c".into(), None)];
+    let change = ConsumerChange { revision, epoch: 4, assignment_epoch: 3, topics_digest: u32::MAX, members };
+    Change::Consumer(Box::new(change))
+}
+
 fn apply(state: &mut State, entry: Entry) -> Option<Outcome> {
     state.apply(TERM, &entry.encode()).unwrap().outcome
 }
@@ -100,6 +129,8 @@ fn entries_read_back_as_written() {
         Change::Commit { retention_ms: Some(0), offsets: many.collect() },
         saved(2),
         saved(0),
+        step(1),
+        step(u64::MAX),
         Change::TransactionalCommit { producer: PRODUCER, txn_no: 300, offsets: vec![offset(at(topic(1), 2), 9)] },
         Change::Delete,
         Change::DeleteOffsets { partitions: vec![at(topic(1), 0), at(topic(1), 9), at(topic(2), 1)], until_ms: 77 },
@@ -115,6 +146,39 @@ fn entries_read_back_as_written() {
     }
     let clock = Entry::GroupClock { term: 1, clock_ms: 5 };
     assert_eq!(Entry::decode(&clock.encode()), Ok(clock));
+}
+
+/// Of groups `g` and `h`.
+fn commits(term: u64) -> Entry {
+    let commit = |group: &str, offset| GroupCommit {
+        slot: 0,
+        group: group.into(),
+        retention_ms: Some(5),
+        offsets: vec![(at(topic(1), 0), Committed { offset, ..Committed::default() })],
+    };
+    Entry::GroupCommits(GroupCommits {
+        term,
+        clock_ms: 9,
+        commits: vec![commit("g", 1), commit("h", 2), commit("g", 3)],
+    })
+}
+
+#[test]
+fn commits_that_are_gathered_are_taken_together_or_not_at_all() {
+    let mut state = shard();
+    let bytes = commits(TERM).encode();
+    assert_eq!(Entry::decode(&bytes), Ok(commits(TERM)));
+    assert!((0..bytes.len()).all(|cut| Entry::decode(&bytes[..cut]).is_err()));
+    let before = state.clone();
+    assert_eq!(apply(&mut state, commits(TERM + 1)), Some(Outcome::Fenced));
+    let Entry::GroupCommits(mut elsewhere) = commits(TERM) else { unreachable!() };
+    elsewhere.commits[1].slot = 7;
+    assert_eq!(apply(&mut state, Entry::GroupCommits(elsewhere)), Some(Outcome::Fenced));
+    assert_eq!(state, before);
+    assert_eq!(apply(&mut state, commits(TERM)), None);
+    assert_eq!(committed(&state, at(topic(1), 0)), Some((3, 9)), "in their order");
+    let other = state.groups().get(0, "h").unwrap().offsets[&at(topic(1), 0)].clone();
+    assert_eq!((other.offset, other.retention_ms), (2, Some(5)));
 }
 
 #[test]
@@ -159,6 +223,40 @@ fn members_and_offsets_are_kept_apart() {
     assert_eq!(state.groups().get(0, "g").unwrap().kind, group.kind);
     apply(&mut state, entry(TERM, 5, Change::Delete));
     assert_eq!(state.groups().all().count(), 0);
+}
+
+#[test]
+fn a_step_of_a_group_is_taken_once_and_in_its_turn() {
+    let mut state = shard();
+    assert_eq!(apply(&mut state, entry(TERM, 1, step(2))), Some(Outcome::Fenced));
+    assert_eq!(state.groups().all().count(), 0, "nothing is left of it");
+    assert_eq!(apply(&mut state, entry(TERM, 1, step(1))), None);
+    assert_eq!(apply(&mut state, entry(TERM, 1, step(1))), Some(Outcome::Fenced));
+    apply(&mut state, entry(TERM, 1, commit(at(topic(1), 0), 10)));
+    let gone = ConsumerChange { revision: 2, members: vec![("b".into(), None)], ..ConsumerChange::default() };
+    assert_eq!(apply(&mut state, entry(TERM, 1, Change::Consumer(Box::new(gone)))), None);
+    let group = state.groups().get(0, "g").unwrap();
+    let consumer = group.consumer().unwrap();
+    assert_eq!((consumer.revision, consumer.members.len()), (2, 1));
+    assert_eq!(consumer.members["a"].current.assigned, assignment(&[0, 3, 900]));
+    assert_eq!((group.has_members(), group.offsets.len()), (true, 1));
+    let restored = State::from_snapshot(&state.to_snapshot()).unwrap();
+    assert_eq!(restored, state);
+    // A group of another kind takes its place, offsets stay, and the other way round.
+    apply(&mut state, entry(TERM, 1, saved(0)));
+    assert!(state.groups().get(0, "g").unwrap().consumer().is_none());
+    assert_eq!(apply(&mut state, entry(TERM, 1, step(1))), None);
+    assert_eq!(state.groups().get(0, "g").unwrap().offsets.len(), 1);
+}
+
+#[test]
+fn a_step_of_one_member_costs_less_than_a_hundred_bytes() {
+    let current = Current { epoch: 100, previous_epoch: 99, assigned: assignment(&[1, 2, 3]), ..Current::default() };
+    let change = MemberChange { current: Some(current), ..MemberChange::default() };
+    // Ids are uuids.
+    let members = vec![("x".repeat(36), Some(change))];
+    let change = ConsumerChange { revision: 1000, epoch: 100, members, ..ConsumerChange::default() };
+    assert!(entry(1, 1 << 32, Change::Consumer(Box::new(change))).encode().len() < 100);
 }
 
 #[test]

@@ -10,6 +10,8 @@
 //! kind of group has a variant of [`Kind`] and entries of its own; all kinds share the committed offsets. Offsets committed
 //! within a transaction wait for its marker beside the groups, by producer.
 
+mod consumer;
+mod consumer_entry;
 mod entry;
 mod pending;
 mod state;
@@ -17,6 +19,9 @@ mod state;
 #[cfg(test)]
 mod group_test;
 
-pub(super) use entry::{COMMIT, DELETE_IF_UNUSED, TRANSACTIONAL_COMMIT};
-pub use entry::{Change, GroupEntry};
+pub use consumer::{
+    Assignment, ClassicMember, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who,
+};
+pub(super) use entry::{COMMIT, COMMITS, CONSUMER, DELETE_IF_UNUSED, TRANSACTIONAL_COMMIT};
+pub use entry::{Change, GroupCommit, GroupCommits, GroupEntry};
 pub use state::{Classic, Committed, Group, Groups, Kind, Member};

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::shard::Slot;
 use crate::shard::group::pending::Pending;
-use crate::shard::group::{Change, GroupEntry};
+use crate::shard::group::{Change, Consumer, GroupCommit, GroupCommits, GroupEntry};
 use crate::shard::marker::Markers;
-use crate::shard::verdict::Refusal;
+use crate::shard::verdict::{Outcome, Refusal};
 use crate::types::{LeaderEpoch, Offset, Partition, Timestamp, TopicId, arc_map};
 
 /// All groups of a shard.
@@ -43,6 +43,8 @@ pub enum Kind {
     Simple,
     #[serde(rename = "c")]
     Classic(Box<Classic>),
+    #[serde(rename = "n")]
+    Consumer(Box<Consumer>),
 }
 
 /// A classic group as of its last completed sync, or since its last member left.
@@ -91,13 +93,24 @@ pub struct Committed {
 impl Group {
     pub fn classic(&self) -> Option<&Classic> {
         match &self.kind {
-            Kind::Simple => None,
             Kind::Classic(classic) => Some(classic),
+            Kind::Simple | Kind::Consumer(_) => None,
+        }
+    }
+
+    pub fn consumer(&self) -> Option<&Consumer> {
+        match &self.kind {
+            Kind::Consumer(consumer) => Some(consumer),
+            Kind::Simple | Kind::Classic(_) => None,
         }
     }
 
     pub fn has_members(&self) -> bool {
-        self.classic().is_some_and(|classic| !classic.members.is_empty())
+        match &self.kind {
+            Kind::Simple => false,
+            Kind::Classic(classic) => !classic.members.is_empty(),
+            Kind::Consumer(consumer) => !consumer.members.is_empty(),
+        }
     }
 }
 
@@ -140,29 +153,44 @@ impl Groups {
     }
 
     /// # Errors
-    /// A commit within a transaction that is over.
-    pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) -> Result<(), Refusal> {
+    /// A commit within a transaction that is over; a step that does not follow on what its group is. No group is changed.
+    pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) -> Result<(), Outcome> {
         self.advance(entry.clock_ms);
+        if let Change::Consumer(change) = &entry.change {
+            let consumer = self.get(entry.slot, &entry.group).and_then(|group| group.consumer());
+            if change.revision.checked_sub(1) != Some(consumer.map_or(0, |consumer| consumer.revision)) {
+                return Err(Outcome::Fenced);
+            }
+        }
+        if let Change::Commit { retention_ms, offsets } = entry.change {
+            self.commit(GroupCommit { slot: entry.slot, group: entry.group, retention_ms, offsets });
+            return Ok(());
+        }
         let now_ms = self.clock_ms;
         let groups = Arc::make_mut(self.slots.entry(entry.slot).or_default());
         match entry.change {
-            Change::Commit { retention_ms, offsets } => {
-                groups.commits += 1;
-                let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
-                for (partition, committed) in offsets {
-                    let committed = Committed { at_ms: now_ms, retention_ms, turn: groups.commits, ..committed };
-                    group.offsets.insert(partition, committed);
-                }
-            }
+            Change::Commit { .. } => {}
             Change::TransactionalCommit { producer, txn_no, offsets } => {
                 groups.commits += 1;
                 let turn = groups.commits;
                 let stamped = |(at, committed)| (at, Committed { at_ms: now_ms, turn, ..committed });
-                groups.pending.add(producer, txn_no, &entry.group, offsets.into_iter().map(stamped).collect())?;
+                groups
+                    .pending
+                    .add(producer, txn_no, &entry.group, offsets.into_iter().map(stamped).collect())
+                    .map_err(Outcome::Refused)?;
             }
             Change::Save(classic) => {
                 let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
                 group.kind = Kind::Classic(Box::new(Classic { since_ms: now_ms, ..classic }));
+            }
+            Change::Consumer(change) => {
+                let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
+                if group.consumer().is_none() {
+                    group.kind = Kind::Consumer(Box::default());
+                }
+                if let Kind::Consumer(consumer) = &mut group.kind {
+                    consumer.apply(*change);
+                }
             }
             Change::Delete => {
                 groups.pending.forget_group(&entry.group);
@@ -205,6 +233,22 @@ impl Groups {
                 Arc::make_mut(groups).pending.forget_producers(before);
             }
             self.drop_if_empty(slot);
+        }
+    }
+
+    pub(in crate::shard) fn apply_commits(&mut self, entry: GroupCommits) {
+        self.advance(entry.clock_ms);
+        entry.commits.into_iter().for_each(|commit| self.commit(commit));
+    }
+
+    fn commit(&mut self, commit: GroupCommit) {
+        let (at_ms, retention_ms) = (self.clock_ms, commit.retention_ms);
+        let groups = Arc::make_mut(self.slots.entry(commit.slot).or_default());
+        groups.commits += 1;
+        let turn = groups.commits;
+        let group = Arc::make_mut(groups.by_id.entry(commit.group).or_default());
+        for (partition, committed) in commit.offsets {
+            group.offsets.insert(partition, Committed { at_ms, retention_ms, turn, ..committed });
         }
     }
 

@@ -158,6 +158,28 @@ deletes_groups() {
     groups --describe --group "$group" 2>&1 | grep -c GroupIdNotFound >/dev/null
 }
 
+# The same, in the protocol in which the coordinator assigns.
+consumer_protocol() {
+    local group=java-modern-$RUN pid
+    tool VerifiableConsumer --topic "java-$RUN" --group-id "$group" --group-protocol consumer --max-messages 20000 \
+        --reset-policy earliest >"$WORK/modern" || { tail -n 3 "$WORK/modern" && return 1; }
+    local sum=0 n
+    for n in $(committed "$group" "java-$RUN" | cut -d' ' -f2); do sum=$((sum + n)); done
+    same "$sum" 20000 && groups --list --state --type | grep -q "^$group  *Consumer  *Empty" || return
+    # Somebody who is there until one more record comes.
+    tool VerifiableConsumer --topic "java-$RUN" --group-id "$group" --group-protocol consumer --max-messages 1 \
+        >"$WORK/modern" &
+    pid=$!
+    until_true is_stable "$group" && groups --describe --group "$group" --members --verbose >"$WORK/members" &&
+        same "$(grep -c "^$group .*java-$RUN:0,1,2" "$WORK/members")" 1 &&
+        groups --describe --group "$group" --state | grep -q "^$group .*uniform  *Stable  *1"
+    n=$?
+    tool VerifiableProducer --topic "java-$RUN" --max-messages 1 >/dev/null
+    wait "$pid"
+    [ "$n" -eq 0 ] || { cat "$WORK/members" && return 1; }
+    until_true is_empty "$group" && groups --delete --group "$group"
+}
+is_stable() { groups --describe --group "$1" --state 2>/dev/null | grep -q "$1.*Stable"; }
 # A transaction every 100 ms; its producer adds no partitions itself and raises its epoch with every end (KIP-890).
 transactions() {
     local topic=java-transactions-$RUN
@@ -211,6 +233,7 @@ claim console_consumer_reads_everything_as_a_group console_group
 claim consumer_groups_command_lists_and_describes describes_groups
 claim consumer_groups_command_resets_and_deletes_offsets moves_groups
 claim consumer_groups_command_deletes_a_group deletes_groups
+claim verifiable_consumers_and_tools_know_groups_that_the_coordinator_assigns consumer_protocol
 claim producer_performance_commits_transactions transactions
 claim transactions_command_lists_and_describes describes_transactions
 claim transactional_message_copier_copies_each_record_once copies

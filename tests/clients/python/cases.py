@@ -164,6 +164,22 @@ class Cases:
             other.leave()
             self.until(lambda: sorted(one.partitions()) == [0, 1, 2, 3])
 
+    def case_members_share_what_the_coordinator_assigns_and_one_takes_over(self):
+        if not self.client.speaks_consumer_protocol:
+            return
+        topic, group = self.topic("assigned", 4), f"{self.name}-assigned-{RUN}"
+        for partition in range(4):
+            self.client.produce(topic, partition, stamped("assigned", 10))
+        read = sorted(self.client.consume(group, topic, 40, modern=True))
+        assert read == [(p, o) for p in range(4) for o in range(10)], read[:5]
+        assert self.client.committed(group, topic) == {p: 10 for p in range(4)}, self.client.committed(group, topic)
+        with self.client.modern_member(group, topic) as one, self.client.modern_member(group, topic) as other:
+            self.until(lambda: (sorted(one.partitions() + other.partitions()), len(one.partitions())) == ([0, 1, 2, 3], 2))
+            self.refused("NON_EMPTY_GROUP", self.client.delete_group, group)
+            other.leave()
+            self.until(lambda: sorted(one.partitions()) == [0, 1, 2, 3])
+        self.client.delete_group(group)
+
     def case_a_static_member_comes_back_to_its_partitions(self):
         topic, group = self.topic("static", 2), f"{self.name}-static-{RUN}"
         with self.client.member(group, topic, "first") as one:

@@ -42,6 +42,7 @@ class Member:
 
 class Client:
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
+    speaks_consumer_protocol = True
 
     def __init__(self, bootstrap):
         self.settings = {"bootstrap.servers": bootstrap, "client.id": "confluent-cases", "log_level": 3}
@@ -154,9 +155,17 @@ class Client:
         settings |= {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300}
         return self.settings | settings | ({"group.instance.id": instance} if instance else {})
 
-    def consume(self, group, topic, count):
+    def modern_settings(self, group):
+        """Of a member of the consumer protocol: the broker assigns, and says how often it is heard."""
+        settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        return self.settings | settings | {"group.protocol": "consumer"}
+
+    def modern_member(self, group, topic):
+        return Member(self.modern_settings(group), topic)
+
+    def consume(self, group, topic, count, modern=False):
         """What a member that is alone in its group reads and commits: (partition, offset)."""
-        consumer = Consumer(self.group_settings(group))
+        consumer = Consumer(self.modern_settings(group) if modern else self.group_settings(group))
         consumer.subscribe([topic])
         read, deadline = [], time.monotonic() + SECONDS_MAX
         while len(read) < count:

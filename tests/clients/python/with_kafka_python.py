@@ -64,6 +64,7 @@ class Member:
 
 class Client:
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
+    speaks_consumer_protocol = False
 
     def __init__(self, bootstrap):
         self.settings = {"bootstrap_servers": bootstrap.split(","), "client_id": "kafka-python-cases"}

@@ -13,33 +13,41 @@ use crate::client::{self, ANSWER_TIMEOUT};
 use crate::suite::{Context, Run};
 
 pub const CASES: &[(&str, Run)] = &[
-    ("a_group_goes_on_where_it_committed", |c| Box::pin(goes_on(c))),
-    ("members_share_eagerly_and_one_takes_over", |c| Box::pin(shared(c, "range"))),
-    ("members_share_cooperatively_and_one_takes_over", |c| Box::pin(shared(c, "cooperative-sticky"))),
+    ("a_group_goes_on_where_it_committed", |c| Box::pin(goes_on(c, CLASSIC))),
+    ("a_group_of_the_consumer_protocol_goes_on_where_it_committed", |c| Box::pin(goes_on(c, CONSUMER))),
+    ("members_share_eagerly_and_one_takes_over", |c| Box::pin(shared(c, "range", &[("partition.assignment.strategy", "range")]))),
+    ("members_share_cooperatively_and_one_takes_over", |c| {
+        Box::pin(shared(c, "cooperative-sticky", &[("partition.assignment.strategy", "cooperative-sticky")]))
+    }),
+    ("members_share_what_the_coordinator_assigns_and_one_takes_over", |c| Box::pin(shared(c, "uniform", CONSUMER))),
+    ("members_of_both_protocols_share_a_group", |c| Box::pin(migrated(c))),
     ("a_commit_comes_back_with_its_metadata", |c| Box::pin(metadata(c))),
 ];
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Settings of a member, by the protocol it speaks. In the newer one the broker says how often it is heard.
+const CLASSIC: &[(&str, &str)] = &[("session.timeout.ms", "10000"), ("heartbeat.interval.ms", "300")];
+const CONSUMER: &[(&str, &str)] = &[("group.protocol", "consumer")];
+
 fn member(context: &Context, group: &str, settings: &[(&str, &str)]) -> Result<BaseConsumer> {
     let mut config = client::consumer_config(&context.bootstrap, "rdkafka-cases");
     config.set("group.id", group).set("auto.offset.reset", "earliest");
-    config.set("session.timeout.ms", "10000").set("heartbeat.interval.ms", "300");
     for (name, value) in settings {
         config.set(*name, *value);
     }
     Ok(config.create()?)
 }
 
-async fn goes_on(context: &Context) -> Result<()> {
-    let topic = context.topic("goes-on");
+async fn goes_on(context: &Context, protocol: &[(&str, &str)]) -> Result<()> {
+    let topic = context.topic(if protocol == CLASSIC { "goes-on" } else { "goes-on-too" });
     client::create_topic(&context.admin()?, &topic, 3).await?;
     let producer = context.producer(&[])?;
     for round in 0..2i64 {
         for partition in 0..3 {
             write::stamped(&producer, &topic, partition, round as u32, 50).await?;
         }
-        let consumer = member(context, &topic, &[])?;
+        let consumer = member(context, &topic, protocol)?;
         consumer.subscribe(&[&topic])?;
         let (mut read, deadline) = (BTreeSet::new(), Instant::now() + PATIENCE);
         while read.len() < 150 {
@@ -59,15 +67,30 @@ fn partitions(consumer: &BaseConsumer) -> Result<BTreeSet<i32>> {
     Ok(consumer.assignment()?.elements().iter().map(|one| one.partition()).collect())
 }
 
-async fn shared(context: &Context, strategy: &str) -> Result<()> {
-    let topic = context.topic(strategy);
+fn joined(context: &Context, topic: &str, settings: &[(&str, &str)]) -> Result<BaseConsumer> {
+    let consumer = member(context, topic, settings)?;
+    consumer.subscribe(&[topic])?;
+    Ok(consumer)
+}
+
+/// The first is classic, and stays when the group goes over for the second, and when it comes back.
+async fn migrated(context: &Context) -> Result<()> {
+    let topic = context.topic("migrated");
     client::create_topic(&context.admin()?, &topic, 4).await?;
-    let join = || -> Result<BaseConsumer> {
-        let consumer = member(context, &topic, &[("partition.assignment.strategy", strategy)])?;
-        consumer.subscribe(&[&topic])?;
-        Ok(consumer)
-    };
-    let (one, other) = (join()?, join()?);
+    let settings = [CLASSIC, &[("partition.assignment.strategy", "cooperative-sticky")]].concat();
+    share(joined(context, &topic, &settings)?, joined(context, &topic, CONSUMER)?)
+}
+
+async fn shared(context: &Context, name: &str, settings: &[(&str, &str)]) -> Result<()> {
+    let topic = context.topic(name);
+    client::create_topic(&context.admin()?, &topic, 4).await?;
+    let classic = if settings == CONSUMER { &[] } else { CLASSIC };
+    let settings = [classic, settings].concat();
+    share(joined(context, &topic, &settings)?, joined(context, &topic, &settings)?)
+}
+
+/// Two members of one group share its four partitions; then the other leaves.
+fn share(one: BaseConsumer, other: BaseConsumer) -> Result<()> {
     let all: BTreeSet<i32> = (0..4).collect();
     let deadline = Instant::now() + PATIENCE;
     loop {

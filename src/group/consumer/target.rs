@@ -1,0 +1,120 @@
+//! What subscriptions mean, and who is led to what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::{BufMut, BytesMut};
+
+use crate::group::consumer::assignor::{Assignor, Subscriber};
+use crate::group::consumer::live::Live;
+use crate::group::consumer::pattern::Pattern;
+use crate::shard::group::Who;
+use crate::types::TopicId;
+
+/// The cluster's topics, as this broker knows them.
+pub trait Topics {
+    /// Another number whenever anything else here may have changed; never 0.
+    fn version(&self) -> u64;
+    /// A topic's id and number of partitions.
+    fn get(&self, name: &str) -> Option<(TopicId, i32)>;
+    fn each_name(&self, see: &mut dyn FnMut(&str));
+}
+
+/// The subscriptions of a group's members, looked up.
+#[derive(Debug, Default)]
+pub(super) struct Resolved {
+    /// Of the topics; 0 before they were looked up.
+    version: u64,
+    /// Those that there are.
+    topics: BTreeMap<String, (TopicId, i32)>,
+    patterns: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Resolved {
+    pub fn is_of(&self, topics: &dyn Topics) -> bool {
+        self.version == topics.version()
+    }
+
+    pub fn matches(&self, pattern: &str, topic: &str) -> bool {
+        self.patterns.get(pattern).is_some_and(|names| names.contains(topic))
+    }
+
+    pub fn names(&self) -> BTreeMap<TopicId, &String> {
+        self.topics.iter().map(|(name, (id, _))| (*id, name)).collect()
+    }
+
+    fn digest(&self) -> u32 {
+        let mut bytes = BytesMut::new();
+        for (name, (id, partitions)) in &self.topics {
+            bytes.put_slice(name.as_bytes());
+            bytes.put_u8(0);
+            bytes.put_slice(id.as_bytes());
+            bytes.put_i32(*partitions);
+        }
+        crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32
+    }
+
+    fn ids(&self, who: &Who) -> BTreeSet<TopicId> {
+        let matched = who.pattern.as_ref().and_then(|pattern| self.patterns.get(pattern));
+        let names = who.topics.iter().chain(matched.into_iter().flatten());
+        names.filter_map(|name| self.topics.get(name).map(|(id, _)| *id)).collect()
+    }
+}
+
+impl Live {
+    /// Looks the subscriptions up. True if the topics are other ones, or have other partitions, than when the group's
+    /// epoch last grew.
+    pub fn resolve(&mut self, topics: &dyn Topics) -> bool {
+        let mut patterns = BTreeMap::new();
+        for text in self.members.values().filter_map(|member| member.who.pattern.as_ref()) {
+            if patterns.contains_key(text) {
+                continue;
+            }
+            let known = self.resolved.patterns.remove(text).filter(|_| self.resolved.is_of(topics));
+            patterns.insert(text.clone(), known.unwrap_or_else(|| matching(text, topics)));
+        }
+        let named = self.members.values().flat_map(|member| &member.who.topics);
+        let names: BTreeSet<&String> = named.chain(patterns.values().flatten()).collect();
+        let found = names.into_iter().filter_map(|name| Some((name.clone(), topics.get(name)?))).collect();
+        self.resolved = Resolved { version: topics.version(), topics: found, patterns };
+        let digest = self.resolved.digest();
+        let changed = digest != self.topics_digest;
+        if changed {
+            self.topics_digest = digest;
+            self.saving.touch();
+        }
+        changed
+    }
+
+    /// Targets for the group's epoch (Kafka: `TargetAssignmentBuilder`).
+    pub fn retarget(&mut self, default: Assignor) {
+        let partitions = self.resolved.topics.values().copied().collect();
+        let members: Vec<Subscriber> = self
+            .members
+            .iter()
+            .map(|(id, member)| Subscriber {
+                id,
+                instance: member.who.instance.as_deref(),
+                topics: self.resolved.ids(&member.who),
+                before: &member.target,
+            })
+            .collect();
+        let targets = self.assignor(default).assign(&members, &partitions);
+        let ids: Vec<String> = self.members.keys().cloned().collect();
+        ids.iter().zip(targets).for_each(|(id, target)| self.set_target(id, target));
+        self.assignment_epoch = self.epoch;
+        self.saving.touch();
+    }
+}
+
+fn matching(pattern: &str, topics: &dyn Topics) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    // Only those that can be read are let in.
+    if let Ok(pattern) = Pattern::parse(pattern) {
+        topics.each_name(&mut |name| {
+            if pattern.matches(name) {
+                names.insert(name.to_owned());
+            }
+        });
+    }
+    names
+}

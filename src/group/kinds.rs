@@ -1,0 +1,208 @@
+//! The groups of one shard, of every kind: which of the state machines has a group, and what happens when it is to be
+//! the other's.
+
+use std::collections::HashMap;
+
+use tokio::time::Instant;
+
+use crate::group::classic::{self, Listed, Waiter};
+use crate::group::consumer::{self, Topics};
+use crate::group::{Ask, Reply, Settings};
+use crate::protocol::ErrorCode;
+use crate::shard::Slot;
+use crate::shard::group::{Change, Group};
+use crate::types::TopicId;
+
+/// What the shell is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    Answer(Waiter, Reply),
+    /// Have the log decide on it, in the order of the commands, and say so to [`Kinds::decided`].
+    Propose {
+        slot: Slot,
+        group: String,
+        change: Change,
+        then: Then,
+    },
+}
+
+/// What becomes of a group when the log has decided.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Then {
+    Classic(classic::Then),
+    Consumer(consumer::Then),
+}
+
+/// A group, as the log has it.
+pub type Applied<'a> = (Slot, &'a String, &'a Group);
+
+#[derive(Debug)]
+pub struct Kinds {
+    classic: classic::Coordinator,
+    consumer: consumer::Coordinator,
+}
+
+impl Kinds {
+    pub fn new(settings: &Settings) -> Kinds {
+        Kinds {
+            classic: classic::Coordinator::new(settings.classic.clone()),
+            consumer: consumer::Coordinator::new(settings.consumer.clone()),
+        }
+    }
+
+    /// A group with members, as the log has it, when leadership comes.
+    pub fn load(&mut self, now: Instant, (slot, id, group): Applied) {
+        group.classic().into_iter().for_each(|classic| self.classic.load(now, slot, id, classic));
+        group.consumer().into_iter().for_each(|consumer| self.consumer.load(now, slot, id, consumer));
+    }
+
+    /// `applied` is the group as the log has it now, if it does.
+    pub fn ask(
+        &mut self,
+        now: Instant,
+        topics: &dyn Topics,
+        (slot, id): (Slot, &str),
+        applied: Option<&Group>,
+        ask: Ask,
+        waiter: Waiter,
+    ) {
+        let logged = applied.and_then(Group::consumer);
+        let is_elsewhere = self.consumer.has(id) || self.classic.has(id);
+        if let Some(consumer) = logged.filter(|consumer| !consumer.members.is_empty() && !is_elsewhere) {
+            self.consumer.load(now, slot, id, consumer);
+        }
+        let is_consumer = self.consumer.has(id) || (logged.is_some() && !self.classic.has(id));
+        match ask {
+            // The first member that joins an empty group says what it is.
+            Ask::Classic(classic::Ask::Join(join)) if is_consumer && !self.consumer.has(id) => {
+                self.classic.ask(now, slot, id, None, classic::Ask::Join(join), waiter);
+            }
+            Ask::Classic(ask) if is_consumer => self.consumer.ask_classic(now, topics, (slot, id), ask, waiter),
+            Ask::Classic(ask) => self.classic.ask(now, slot, id, applied, ask, waiter),
+            Ask::Consumer(consumer::Ask::Beat(beat)) if !is_consumer => {
+                if beat.epoch == 0
+                    && let Err((error, why)) = self.upgrade(now, topics, (slot, id), applied)
+                {
+                    let reply = consumer::Reply::failed(error, why);
+                    return self.consumer.answer(waiter, Reply::Consumer(reply));
+                }
+                self.consumer.ask(now, topics, (slot, id), None, consumer::Ask::Beat(beat), waiter);
+            }
+            Ask::Consumer(consumer::Ask::Describe) if !is_consumer => {
+                let why = format!("Group {id} is not a consumer group.");
+                let reply = consumer::Reply::failed(ErrorCode::GroupIdNotFound, why);
+                self.consumer.answer(waiter, Reply::Consumer(reply));
+            }
+            Ask::Consumer(ask) => {
+                let applied = applied.filter(|_| is_consumer);
+                self.consumer.ask(now, topics, (slot, id), applied, ask, waiter);
+            }
+        }
+        self.downgrade(now);
+    }
+
+    /// Makes a classic group one of the consumer protocol, since somebody joins who speaks it.
+    fn upgrade(
+        &mut self,
+        now: Instant,
+        topics: &dyn Topics,
+        (slot, id): (Slot, &str),
+        applied: Option<&Group>,
+    ) -> Result<(), (ErrorCode, String)> {
+        if let Some(classic) = applied.and_then(Group::classic).filter(|classic| !classic.members.is_empty())
+            && !self.classic.has(id)
+        {
+            self.classic.load(now, slot, id, classic);
+        }
+        if !self.classic.is_free(id) {
+            self.consumer.receive(now, topics, (slot, id), self.classic.migrants(id))?;
+        }
+        self.classic.part(now, id);
+        Ok(())
+    }
+
+    /// Groups of the consumer protocol with none left who speaks it are classic again.
+    fn downgrade(&mut self, now: Instant) {
+        for (slot, id, migrants) in self.consumer.departures() {
+            self.classic.receive(now, slot, &id, migrants);
+        }
+    }
+
+    /// The end of what was proposed. An error is one that members can be told; `applied` is the group as the log has it.
+    pub fn decided(
+        &mut self,
+        now: Instant,
+        topics: &dyn Topics,
+        id: &str,
+        (then, applied): (Then, Option<(Slot, &Group)>),
+        decided: Result<(), ErrorCode>,
+    ) {
+        match then {
+            Then::Classic(then) => self.classic.decided(now, id, then, decided),
+            Then::Consumer(then) => {
+                let logged = applied.and_then(|(slot, group)| Some((slot, group.consumer()?)));
+                let failed = decided.is_err();
+                let decided = decided.map_err(|error| (error, logged));
+                self.consumer.decided(now, topics, id, then, decided);
+                // It did not become what it was to be.
+                let classic = applied.and_then(|(slot, group)| Some((slot, group.classic()?)));
+                if let Some((slot, classic)) = classic.filter(|_| failed && !self.classic.has(id)) {
+                    self.classic.load(now, slot, id, classic);
+                }
+            }
+        }
+        self.downgrade(now);
+    }
+
+    /// Does what is late by now.
+    pub fn tick(&mut self, now: Instant, topics: &dyn Topics) {
+        self.classic.tick(now);
+        self.consumer.tick(now, topics);
+        self.downgrade(now);
+    }
+
+    /// When [`Kinds::tick`] has something to look at.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.classic.deadline().into_iter().chain(self.consumer.deadline()).min()
+    }
+
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        let classic = self.classic.take_commands().into_iter().map(|command| match command {
+            classic::Command::Answer(waiter, reply) => Command::Answer(waiter, Reply::Classic(reply)),
+            classic::Command::Propose { slot, group, change, then } => {
+                Command::Propose { slot, group, change, then: Then::Classic(then) }
+            }
+        });
+        let consumer = self.consumer.take_commands().into_iter().map(|command| match command {
+            consumer::Command::Answer(waiter, reply) => Command::Answer(waiter, reply),
+            consumer::Command::Propose { slot, group, change, then } => {
+                Command::Propose { slot, group, change, then: Then::Consumer(then) }
+            }
+        });
+        classic.chain(consumer).collect()
+    }
+
+    /// As the log has it, unless this coordinator knows more.
+    pub fn list(&self, applied: &[Applied]) -> Vec<Listed> {
+        let (consumers, others) = self.by_kind(applied);
+        let mut listed = self.classic.list(others.into_iter().map(|(_, id, group)| (id, group)));
+        listed.extend(self.consumer.list(consumers.into_iter().map(|(_, id, _)| id)));
+        listed
+    }
+
+    /// Proposes to forget what nobody needs any more. `names` are those of the topics that exist.
+    pub fn sweep(&mut self, clock_ms: u64, applied: &[Applied], names: &HashMap<TopicId, String>) {
+        let (consumers, others) = self.by_kind(applied);
+        self.classic.sweep(clock_ms, others.into_iter(), names);
+        self.consumer.sweep(clock_ms, consumers.into_iter(), names);
+    }
+
+    /// A group that is just becoming another kind counts as what it becomes.
+    fn by_kind<'a>(&self, applied: &[Applied<'a>]) -> (Vec<Applied<'a>>, Vec<Applied<'a>>) {
+        let is_consumer = |(_, id, group): &Applied| match group.consumer() {
+            Some(_) => !self.classic.has(id),
+            None => self.consumer.has(id),
+        };
+        applied.iter().copied().partition(is_consumer)
+    }
+}

@@ -1,0 +1,66 @@
+"""Kafka's oracle over what its tools printed.
+
+usage: oracle.py consumed PRODUCED CONSUMED     what VerifiableProducer was acknowledged, VerifiableConsumer read
+       oracle.py copied PRODUCED COPY           a topic's committed records, one a line, are what was produced
+"""
+
+import json
+import sys
+from collections import Counter
+
+
+def events(path, name):
+    for line in open(path):
+        if line.startswith("{"):
+            event = json.loads(line)
+            if event["name"] == name:
+                yield event
+
+
+def acknowledged(path):
+    """What was acknowledged where: value by (partition, offset)."""
+    places = {}
+    for event in events(path, "producer_send_success"):
+        place = event["partition"], event["offset"]
+        if place in places:
+            sys.exit(f"{place} was given to {places[place]} and to {event['value']}")
+        places[place] = event["value"]
+    return places
+
+
+def consumed(produced, read):
+    """Members that come and go read records again, but always the same ones, and forward in between."""
+    acked, seen = acknowledged(produced), {}
+    for event in events(read, "record_data"):
+        place = event["partition"], event["offset"]
+        if seen.setdefault(place, event["value"]) != event["value"]:
+            sys.exit(f"{place} was read as {seen[place]} and as {event['value']}")
+    lost = [place for place in acked if place not in seen]
+    if lost:
+        sys.exit(f"{len(lost)} of {len(acked)} acknowledged records were not read, the first at {min(lost)}")
+    other = [place for place in acked if acked[place] != seen[place]]
+    if other:
+        sys.exit(f"at {min(other)} {acked[min(other)]} was acknowledged and {seen[min(other)]} read")
+    twice = [value for value, times in Counter(seen.values()).items() if times > 1]
+    if twice:
+        sys.exit(f"{len(twice)} values are at two offsets, {twice[0]} among them")
+    last = {}
+    for (partition, _), value in sorted(seen.items()):
+        number = int(value.rsplit(".", 1)[-1])
+        if number < last.get(partition, -1):
+            sys.exit(f"partition {partition}: {number} comes after {last[partition]}")
+        last[partition] = number
+    print(f"{len(acked)} records acknowledged, {len(seen)} read")
+
+
+def copied(produced, copy):
+    due = Counter(event["value"] for event in events(produced, "producer_send_success"))
+    got = Counter(line.rstrip("\n") for line in open(copy))
+    if due != got:
+        missing, extra = due - got, got - due
+        sys.exit(f"missing {sum(missing.values())} {list(missing)[:3]}, too many {sum(extra.values())} {list(extra)[:3]}")
+    print(f"{sum(due.values())} records copied exactly once")
+
+
+if __name__ == "__main__":
+    {"consumed": consumed, "copied": copied}[sys.argv[1]](*sys.argv[2:])
