@@ -43,14 +43,16 @@ pub fn draw(rows: &[Row]) -> String {
         ("broker CPU seconds per GB", &plain(&rows, 1, |row| row.broker_cpu_s_per_gb)),
     );
     let (timed, saturated): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.had_spare());
-    svg.pair(
-        ("acknowledged, p50, ms", &plain(&timed, 0, |row| row.ack_p50_ms)),
-        ("acknowledged, p99, ms", &plain(&timed, 0, |row| row.ack_p99_ms)),
-    );
-    svg.pair(
-        ("end to end, p50, ms", &plain(&timed, 0, |row| row.e2e_p50_ms)),
-        ("end to end, p99, ms", &plain(&timed, 0, |row| row.e2e_p99_ms)),
-    );
+    if !timed.is_empty() {
+        svg.pair(
+            ("acknowledged, p50, ms", &plain(&timed, 0, |row| row.ack_p50_ms)),
+            ("acknowledged, p99, ms", &plain(&timed, 0, |row| row.ack_p99_ms)),
+        );
+        svg.pair(
+            ("end to end, p50, ms", &plain(&timed, 0, |row| row.e2e_p50_ms)),
+            ("end to end, p99, ms", &plain(&timed, 0, |row| row.e2e_p99_ms)),
+        );
+    }
     for row in saturated {
         svg.text(8.0, svg.y, &format!("times not drawn, the machine had nothing to spare: {}", label(row)), "");
         svg.y += GAP;
