@@ -4,7 +4,10 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export TEST_SECONDS_MAX=${TEST_SECONDS_MAX:-120}
 
-{ crate_source rskafka 0.6.0 && programs=$(crate_tests rskafka client consumer produce_consume producer); } ||
+# The rsasl that its lock file names does not compile with newer Rusts.
+newer_rsasl() { (cd "$CONFORMANCE_BUILD/rskafka" && RUSTUP_TOOLCHAIN=${RUSTUP_TOOLCHAIN:-stable} cargo update --quiet -p rsasl); }
+
+{ crate_source rskafka 0.6.0 && newer_rsasl && programs=$(crate_tests rskafka client consumer produce_consume producer); } ||
     fail "building rskafka's tests"
 quick client.test_plain client.test_topic_crud client.test_produce_empty client.test_consume_empty client.test_get_offset \
     client.test_produce_consume_size_cutoff client.test_delete_records consumer.test_stream_consumer_start_at_0 \

@@ -19,6 +19,11 @@ tool() {
         -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" "org.apache.kafka.tools.$name" "$@" --bootstrap-server "$BOOTSTRAP"
 }
 topic() { tool TopicCommand "$@"; }
+# Its options come before its command.
+transactions_command() {
+    timeout 120 java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=ERROR \
+        -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" org.apache.kafka.tools.TransactionsCommand --bootstrap-server "$BOOTSTRAP" "$@"
+}
 # Every record of a partition as one line; ends by itself when COUNT are read.
 consume() { # TOPIC PARTITION OFFSET COUNT
     tool consumer.ConsoleConsumer --topic "$1" --partition "$2" --offset "$3" --max-messages "$4" --timeout-ms 30000 \
@@ -194,8 +199,8 @@ transactions() {
 
 describes_transactions() {
     local id=java-transactions-$RUN
-    tool TransactionsCommand list >"$WORK/listed" && grep -q "^$id.*CompleteCommit" "$WORK/listed" &&
-        tool TransactionsCommand describe --transactional-id "$id" >"$WORK/described" &&
+    transactions_command list >"$WORK/listed" && grep -q "^$id.*CompleteCommit" "$WORK/listed" &&
+        transactions_command describe --transactional-id "$id" >"$WORK/described" &&
         grep -q "$id.*CompleteCommit" "$WORK/described" || { cat "$WORK/listed" "$WORK/described" && return 1; }
 }
 
