@@ -41,6 +41,8 @@ pub struct Window {
     pub batches: Option<u64>,
     /// By zone, from when the load began, before the window did.
     pub requests_since_begin: Vec<Requests>,
+    /// Of those GETs, how many were hedges.
+    pub get_hedges_since_begin: u64,
     /// By zone.
     pub seen: Vec<Seen>,
 }

@@ -86,6 +86,17 @@ impl Milepost {
         ground.http_get(&ground.zone(self.zone_of(broker)), &format!("http://{}/metrics", metrics_address(broker)))
     }
 
+    /// Of a counter, over all brokers.
+    fn sum(&self, ground: &Ground, counter: &str) -> Result<u64> {
+        let mut sum = 0;
+        for broker in 0..self.count() {
+            let text = self.metrics(ground, broker)?;
+            let samples = text.lines().filter_map(|line| Sample::parse(line, counter));
+            sum += samples.map(|sample| sample.value).sum::<u64>();
+        }
+        Ok(sum)
+    }
+
     async fn wait_ready(&self, ground: &Ground) -> Result<()> {
         for broker in 0..self.count() {
             let bootstrap = format!("{}:{}", address(self.zone_of(broker)), CLIENT_PORT + broker as u16);
@@ -135,13 +146,11 @@ impl System for Milepost {
     }
 
     fn batches(&self, ground: &Ground) -> Result<Option<u64>> {
-        let mut batches = 0;
-        for broker in 0..self.count() {
-            let text = self.metrics(ground, broker)?;
-            let samples = text.lines().filter_map(|line| Sample::parse(line, "milepost_upload_batches_total"));
-            batches += samples.map(|sample| sample.value).sum::<u64>();
-        }
-        Ok(Some(batches))
+        self.sum(ground, "milepost_upload_batches_total").map(Some)
+    }
+
+    fn get_hedges(&self, ground: &Ground) -> Result<u64> {
+        self.sum(ground, "milepost_get_hedges_sent_total")
     }
 
     fn store_requests(&self, ground: &Ground) -> Result<Vec<Requests>> {

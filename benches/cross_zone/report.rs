@@ -41,8 +41,10 @@ pub struct Row {
     pub store_bytes_out: u64,
     /// Batches of records in the objects stored.
     pub store_batches: Option<u64>,
-    /// Of the zone that asked most.
+    /// Of the zone that asked most, hedges included.
     pub gets_per_object_per_zone: Option<f64>,
+    /// Hedges among the GETs that this counts: sent beside one that took long.
+    pub get_hedges: u64,
     pub ack_p50_ms: Option<f64>,
     pub ack_p99_ms: Option<f64>,
     pub e2e_p50_ms: Option<f64>,
@@ -87,6 +89,7 @@ impl Row {
             store_bytes_out: sum(|zone| zone.bytes_out),
             store_batches: load.batches,
             gets_per_object_per_zone: gets_per_object(load),
+            get_hedges: load.get_hedges_since_begin,
             ack_p50_ms: seen.ack_us.ms(0.5),
             ack_p99_ms: seen.ack_us.ms(0.99),
             e2e_p50_ms: seen.end_to_end_us.ms(0.5),
@@ -187,6 +190,9 @@ pub fn table(rows: &[Row]) -> String {
         if !row.kept_up() {
             let offered = bytes(row.offered_bytes);
             text += &format!("{:23} {:24} did not keep up: {offered} were offered\n", "", "");
+        }
+        if row.get_hedges > 0 {
+            text += &format!("{:23} {:24} hedged GETs since the load began: {}\n", "", "", row.get_hedges);
         }
         if let Some(busy) = row.machine_busy {
             let times = if row.had_spare() { "" } else { ": the times are the machine's" };

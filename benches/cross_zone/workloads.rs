@@ -67,7 +67,7 @@ impl Run<'_> {
         let idle = self.snapshot(&mut []).await?.since(before);
 
         let mut clients = self.start_clients().await?;
-        let begun = self.system.store_requests(self.ground)?;
+        let (begun, hedged) = (self.system.store_requests(self.ground)?, self.system.get_hedges(self.ground)?);
         clients.iter_mut().try_for_each(Clients::begin)?;
         self.wait(self.times.warm, "warming up").await;
         let before = self.snapshot(&mut clients).await?;
@@ -75,6 +75,7 @@ impl Run<'_> {
         let mut load = self.snapshot(&mut clients).await?.since(before);
         let now = self.system.store_requests(self.ground)?;
         load.requests_since_begin = now.into_iter().zip(begun).map(|(now, then)| now.since(then)).collect();
+        load.get_hedges_since_begin = self.system.get_hedges(self.ground)? - hedged;
         let mut rows = vec![Row::new(&system, &workload, &idle, &load, load.all_seen().acked_bytes)];
         if self.workload.and_later {
             let mut written = Seen::default();
