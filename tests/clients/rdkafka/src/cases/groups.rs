@@ -15,7 +15,9 @@ use crate::suite::{Context, Run};
 pub const CASES: &[(&str, Run)] = &[
     ("a_group_goes_on_where_it_committed", |c| Box::pin(goes_on(c, CLASSIC))),
     ("a_group_of_the_consumer_protocol_goes_on_where_it_committed", |c| Box::pin(goes_on(c, CONSUMER))),
-    ("members_share_eagerly_and_one_takes_over", |c| Box::pin(shared(c, "range", &[("partition.assignment.strategy", "range")]))),
+    ("members_share_eagerly_and_one_takes_over", |c| {
+        Box::pin(shared(c, "range", &[("partition.assignment.strategy", "range")]))
+    }),
     ("members_share_cooperatively_and_one_takes_over", |c| {
         Box::pin(shared(c, "cooperative-sticky", &[("partition.assignment.strategy", "cooperative-sticky")]))
     }),
