@@ -256,6 +256,9 @@ impl Node {
 
     /// Closes the group and forgets it on disk. Handles to it see it stopped.
     ///
+    /// Only where this node id never comes back to the group: fed from the beginning of the log, where the members are
+    /// those of old, it could elect itself. Else [`Node::close_group`].
+    ///
     /// # Errors
     /// [`Error::Io`]; the group is closed all the same, and removing it again is allowed.
     pub async fn remove_group(&self, id: GroupId) -> Result<(), Error> {
