@@ -125,7 +125,7 @@ fn pauses(acks: &[Ack], zones: &BTreeMap<Process, String>) -> BTreeMap<String, D
 
 fn writers(events: &[Event]) -> BTreeMap<Process, String> {
     let zone = |event: &Event| match &event.what {
-        What::Open { role: Role::Writer, zone } => Some((event.process, zone.clone())),
+        What::Open { role: Role::Writer, zone, .. } => Some((event.process, zone.clone())),
         _ => None,
     };
     events.iter().filter_map(zone).collect()

@@ -1,19 +1,22 @@
 //! Each rule is tried on a history that breaks it: a checker that has never fired proves nothing.
 
-use std::collections::BTreeMap;
+mod transactions;
+
+use std::collections::{BTreeMap, HashSet};
 
 use anyhow::{Result, ensure};
 
 use crate::check::{RULES, check};
-use crate::event::{Bad, BadKind, Event, Fate, Key, Outcome, Process, Role, Run, Value, What};
+use crate::event::{Bad, BadKind, Event, Fate, Isolation, Key, Outcome, Process, Role, Run, Value, What};
 
 type Mutate = fn(&mut [Event]) -> Option<()>;
 
 /// The rule that must fire, what is done to the history, and how.
-const MUTANTS: [(&str, &str, Mutate); 17] = [
+const MUTANTS: [(&str, &str, Mutate); 26] = [
     ("A1", "one reader sees another value at an offset", other_value),
     ("A2", "a value is read again behind the end", second_place),
     ("A3", "a read value's send is said to be refused", refused),
+    ("A3", "a transaction that was read is said to be aborted", transactions::aborted),
     ("A4", "an acknowledged value is in no poll", lost),
     ("A5", "the last acknowledged value is in no poll", lost_at_the_end),
     ("A6", "one poll of a reader is gone", poll_gone),
@@ -21,12 +24,20 @@ const MUTANTS: [(&str, &str, Mutate); 17] = [
     ("A8", "a run comes twice in one poll", run_twice),
     ("A8", "a run is missing inside one poll", run_gone),
     ("A9", "two values of a writer change places", swapped),
+    ("A10", "two values of a transaction change places", transactions::swapped_inside),
+    ("A11", "a transaction reads its own value", transactions::own_read),
+    ("A12", "two transactions read from each other", transactions::circle),
+    ("A12", "a transaction reads from a later one", transactions::from_the_future),
+    ("A13", "one scan lacks a value of a transaction", transactions::torn),
     ("A14", "a record's checksum is wrong", bad_record),
     ("A14", "a value is read that was never sent", never_sent),
+    ("A15", "an input value's copy is in no poll", transactions::copy_gone),
+    ("A15", "an input value has two copies", transactions::copied_twice),
     ("D1", "a broker's end lies before an acknowledged offset", stale_end),
     ("D1", "a reader's position is out of range", out_of_range),
     ("D2", "one zone's scan lacks a record", scans_differ),
     ("D3", "an end steps back", end_steps_back),
+    ("D3", "a stable offset lies behind the end", transactions::stable_behind_the_end),
     ("D5", "there are more offsets than records", hole),
 ];
 
@@ -120,14 +131,29 @@ fn run_gone(events: &mut [Event]) -> Option<()> {
 }
 
 fn swapped(events: &mut [Event]) -> Option<()> {
-    let (key, run) = runs(events).find(|(_, run)| run.count >= 2)?;
-    let (low, high) = (run.value, run.value + 1);
+    let in_transactions: HashSet<(Key, Value)> = events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Send { key, value, count, txn: Some(_), .. } => {
+                Some((value..value + count).map(move |value| (key, value)))
+            }
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let is_plain = |(key, run): &(Key, Run)| run.count >= 2 && !in_transactions.contains(&(*key, run.value));
+    let (key, run) = runs(events).find(is_plain)?;
+    swap(events, key, run.value);
+    Some(())
+}
+
+/// This value and the next change places.
+fn swap(events: &mut [Event], key: Key, low: Value) {
     rewrite(events, key, |value| match value {
-        value if value == low => Some(high),
-        value if value == high => Some(low),
+        value if value == low => Some(low + 1),
+        value if value == low + 1 => Some(low),
         value => Some(value),
     });
-    Some(())
 }
 
 fn bad_record(events: &mut [Event]) -> Option<()> {
@@ -153,7 +179,13 @@ fn stale_end(events: &mut [Event]) -> Option<()> {
         && outcomes.iter().any(|o| matches!(o.fate, Fate::At(at) if at <= offset && offset < at + o.count as i64)))
     };
     let from = events.iter().position(acknowledged)?;
-    let asked = |event: &Event| matches!(event.what, What::List { key: of } if of == key);
+    let all: HashSet<Process> = events
+        .iter()
+        .filter(|event| matches!(event.what, What::Open { isolation: Isolation::Uncommitted, .. }))
+        .map(|event| event.process)
+        .collect();
+    let asked =
+        |event: &Event| matches!(event.what, What::List { key: of } if of == key) && all.contains(&event.process);
     let op = events[from..].iter().find(|event| asked(event))?.op;
     let answer = events.iter_mut().find(|event| event.op == op && matches!(event.what, What::Listed { .. }))?;
     answer.what = What::Listed { key, earliest: 0, latest: offset };
