@@ -5,8 +5,9 @@
 //! history check      --history FILE [--faults FILE]
 //! history self-test  [--history FILE]
 //! ```
-//! `run` takes --life-seconds-min too: how long a client is kept at least (5 by default); and --transactions N (3 by
-//! default): workers that write and read in transactions, and as many members of a group that copies exactly once.
+//! `run` takes --life-seconds-min too: how long a client is kept at least (5 by default); and --transactions N (6 by
+//! default): workers that write and read in transactions; with any, a member in every zone of a group that copies
+//! exactly once, too.
 //! `run` works with Apache Kafka as with Milepost; without --seconds it ends by SIGTERM or SIGINT.
 
 mod check;

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -24,6 +25,8 @@ use crate::workload::Workload;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// A call whose error says that it can be repeated is repeated for so long.
 const TRY_TIME_MAX: Duration = Duration::from_secs(60);
+/// A client that was refused its id is not opened again at once.
+const REFUSED_PAUSE: Duration = Duration::from_millis(200);
 /// The coordinator aborts what takes longer; the client gives up its records no later.
 const TRANSACTION_TIMEOUT_MS: &str = "15000";
 
@@ -42,7 +45,7 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// A client that has the id to itself; none when the workload stopped before that.
+    /// A client that has the id to itself; none when it was refused, or the workload stopped meanwhile.
     pub fn open(workload: &Arc<Workload>, process: Process, zone: &str, id: &str) -> Result<Option<Producer>> {
         let settings = [
             ("transactional.id", id),
@@ -50,21 +53,21 @@ impl Producer {
             ("message.timeout.ms", TRANSACTION_TIMEOUT_MS),
         ];
         let sender = Sender::open(workload, process, zone, &settings)?;
-        while !workload.stop.load(Ordering::Relaxed) {
+        loop {
             match sender.producer.init_transactions(ANSWER_TIME_MAX) {
                 Ok(()) => {
                     let (workload, id) = (workload.clone(), id.to_owned());
                     return Ok(Some(Producer { sender, workload, id }));
                 }
-                Err(KafkaError::Transaction(error)) if error.is_retriable() => {}
+                Err(KafkaError::Transaction(error))
+                    if error.is_retriable() && !workload.stop.load(Ordering::Relaxed) => {}
                 Err(error) => {
                     sender.close(Some(error.to_string()));
+                    thread::sleep(REFUSED_PAUSE);
                     return Ok(None);
                 }
             }
         }
-        sender.close(None);
-        Ok(None)
     }
 
     /// The op that names the transaction.

@@ -43,7 +43,7 @@ pub struct Workload {
     seed: u64,
     /// Topics 0..topics exist.
     topics: AtomicU32,
-    /// Workers in transactions, and as many copiers.
+    /// Workers in transactions; with any there is a copier in every zone too.
     transactions: u64,
     acknowledged_next: Mutex<HashMap<(Isolation, Key), i64>>,
 }
@@ -69,7 +69,7 @@ impl Workload {
             topic_seconds: args.optional("topic-seconds", 20)?.max(1),
             seed: args.optional("seed", 1)?,
             topics: AtomicU32::new(0),
-            transactions: args.optional("transactions", 3)?,
+            transactions: args.optional("transactions", 6)?,
             acknowledged_next: Mutex::default(),
         };
         args.finish()?;
@@ -89,9 +89,12 @@ impl Workload {
             workers.push(self.spawn(&zone, lister::run));
         }
         for (number, zone) in (0..self.transactions).zip(self.zones.clone().iter().cycle()) {
-            let seed = self.seed.wrapping_add(200 + 2 * number);
+            let seed = self.seed.wrapping_add(200 + number);
             workers.push(self.spawn(zone, move |w, zone| worker::run(w, zone, number, seed)));
-            workers.push(self.spawn(zone, move |w, zone| copier::run(w, zone, number, seed + 1)));
+        }
+        for (number, zone) in (0..).zip(self.zones.iter().filter(|_| self.transactions > 0)) {
+            let seed = self.seed.wrapping_add(300 + number);
+            workers.push(self.spawn(zone, move |w, zone| copier::run(w, zone, number, seed)));
         }
         let mut stopped = std::pin::pin!(stopped);
         loop {
