@@ -120,7 +120,7 @@ fn continues(before: Fate, count: u64, fate: Fate) -> bool {
 /// One client from its opening to its end.
 pub struct Sender {
     pub process: Process,
-    pub producer: BaseProducer<Hearing>,
+    pub producer: Arc<BaseProducer<Hearing>>,
     sequences: HashMap<Key, u64>,
 }
 
@@ -139,7 +139,7 @@ impl Sender {
             undecided: Mutex::default(),
             undelivered: AtomicU64::new(0),
         };
-        Ok(Sender { process, producer: config.create_with_context(hearing)?, sequences: HashMap::new() })
+        Ok(Sender { process, producer: Arc::new(config.create_with_context(hearing)?), sequences: HashMap::new() })
     }
 
     /// Hands over `count` fresh values.

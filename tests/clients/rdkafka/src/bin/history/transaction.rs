@@ -7,8 +7,8 @@
 //! unknown     a commit was asked for and not answered, also when the transaction was aborted after that
 //! ```
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ use crate::workload::Workload;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// A call whose error says that it can be repeated is repeated for so long.
 const TRY_TIME_MAX: Duration = Duration::from_secs(60);
+/// Less than a transaction may take: offsets that come later are in vain.
+const OFFSETS_TIME_MAX: Duration = Duration::from_secs(10);
 /// A client that was refused its id is not opened again at once.
 const REFUSED_PAUSE: Duration = Duration::from_millis(200);
 /// The coordinator aborts what takes longer; the client gives up its records no later.
@@ -83,9 +85,21 @@ impl Producer {
         }
     }
 
-    /// Offsets that count only if the transaction is committed.
-    pub fn send_offsets(&self, offsets: &TopicPartitionList, group: &ConsumerGroupMetadata) -> Result<(), KafkaError> {
-        retried(|| self.sender.producer.send_offsets_to_transaction(offsets, group, ANSWER_TIME_MAX)).1
+    /// Offsets that count only if the transaction is committed. The call is made on a thread of its own, for it may never
+    /// return: librdkafka 2.12 lets it wait for a coordinator's connection that it has given up meanwhile, because the
+    /// coordinator was away and Metadata did not name it. Such a client is left behind with its thread.
+    pub fn send_offsets(&self, offsets: TopicPartitionList, group: Arc<ConsumerGroupMetadata>) -> Result<(), String> {
+        let producer = self.sender.producer.clone();
+        let (answer, answered) = mpsc::sync_channel(1);
+        thread::spawn(move || {
+            let call = || producer.send_offsets_to_transaction(&offsets, &group, ANSWER_TIME_MAX);
+            // Nobody listens any more if it took too long.
+            let _ = answer.send(retried(OFFSETS_TIME_MAX, call).1);
+        });
+        match answered.recv_timeout(OFFSETS_TIME_MAX + 2 * ANSWER_TIME_MAX) {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err("the client never came back from sending offsets".to_owned()),
+        }
     }
 
     pub fn commit(&self, txn: u64) -> After {
@@ -97,7 +111,7 @@ impl Producer {
             return self.abort(txn, None);
         }
         self.workload.recorder.write(self.sender.process, txn, What::Committing);
-        let (attempts, answer) = retried(|| self.sender.producer.commit_transaction(ANSWER_TIME_MAX));
+        let (attempts, answer) = retried(TRY_TIME_MAX, || self.sender.producer.commit_transaction(ANSWER_TIME_MAX));
         let Err(error) = answer else {
             self.sender.committed();
             self.told(txn, End::Committed, attempts, None);
@@ -129,7 +143,7 @@ impl Producer {
         // The call waits for the records on their way, whose reports only a poll takes.
         self.sender.producer.purge(PurgeConfig::default().queue());
         let _ = self.sender.producer.flush(ANSWER_TIME_MAX);
-        match retried(|| self.sender.producer.abort_transaction(ANSWER_TIME_MAX)).1 {
+        match retried(TRY_TIME_MAX, || self.sender.producer.abort_transaction(ANSWER_TIME_MAX)).1 {
             Ok(()) => After::Aborted,
             Err(error) => After::GiveUp(error.to_string()),
         }
@@ -141,13 +155,11 @@ impl Producer {
 }
 
 /// The answer to the last of so many calls.
-fn retried(call: impl Fn() -> Result<(), KafkaError>) -> (u32, Result<(), KafkaError>) {
+fn retried(time_max: Duration, call: impl Fn() -> Result<(), KafkaError>) -> (u32, Result<(), KafkaError>) {
     let (began, mut attempts) = (Instant::now(), 1);
     loop {
         match call() {
-            Err(KafkaError::Transaction(error)) if error.is_retriable() && began.elapsed() < TRY_TIME_MAX => {
-                attempts += 1
-            }
+            Err(KafkaError::Transaction(error)) if error.is_retriable() && began.elapsed() < time_max => attempts += 1,
             answer => return (attempts, answer),
         }
     }
