@@ -21,6 +21,9 @@ const POLL_TIME: Duration = Duration::from_millis(100);
 /// A line of the history tells at most so many records.
 const POLL_RECORDS_MAX: usize = 2000;
 const REOPEN_ONE_IN: u64 = 400;
+/// An assertion of librdkafka 2.12 fails when partitions are assigned again while they are still being stopped: a fresh
+/// client is used when the last assignment was made so short a time ago.
+const ASSIGN_PAUSE: Duration = Duration::from_secs(2);
 /// A reader that starts anew reads all records then, committed or not.
 const UNCOMMITTED_ONE_IN: u64 = 3;
 const STEP_BACK_RECORDS_MAX: u64 = 3000;
@@ -29,8 +32,10 @@ const STEP_BACK_RECORDS_MAX: u64 = 3000;
 pub struct Reader {
     process: Process,
     workload: Arc<Workload>,
+    zone: String,
     isolation: Isolation,
     consumer: BaseConsumer,
+    assigned: Option<Instant>,
     /// What is read next of each assigned key.
     pub next: HashMap<Key, i64>,
     /// The partitions, of whatever topic, that were read to their ends; see `scan`.
@@ -73,13 +78,15 @@ impl Reader {
     /// Reads for a process that does other things too.
     pub fn of(workload: &Arc<Workload>, process: Process, zone: &str, isolation: Isolation) -> Result<Reader> {
         let consumer = consumer(workload, zone, isolation)?;
-        let (workload, next, ended) = (workload.clone(), HashMap::new(), HashSet::new());
-        Ok(Reader { process, workload, isolation, consumer, next, ended })
+        let (workload, zone) = (workload.clone(), zone.to_owned());
+        let (assigned, next, ended) = (None, HashMap::new(), HashSet::new());
+        Ok(Reader { process, workload, zone, isolation, consumer, assigned, next, ended })
     }
 
     /// Goes on with a fresh client where the old one stood.
-    pub fn renew(&mut self, zone: &str) -> Result<()> {
-        self.consumer = consumer(&self.workload, zone, self.isolation)?;
+    pub fn renew(&mut self) -> Result<()> {
+        self.consumer = consumer(&self.workload, &self.zone, self.isolation)?;
+        self.assigned = None;
         let next = std::mem::take(&mut self.next);
         self.assign(next)
     }
@@ -90,6 +97,10 @@ impl Reader {
             let (topic, partition) = self.workload.place_of(*key);
             list.add_partition_offset(&topic, partition, Offset::Offset(*offset))?;
         }
+        if self.assigned.is_some_and(|assigned| assigned.elapsed() < ASSIGN_PAUSE) {
+            self.consumer = consumer(&self.workload, &self.zone, self.isolation)?;
+        }
+        self.assigned = Some(Instant::now());
         let mut told: Vec<(Key, i64)> = next.iter().map(|(key, next)| (*key, *next)).collect();
         told.sort_unstable();
         self.workload.recorder.invoke(self.process, What::Assign { next: told });

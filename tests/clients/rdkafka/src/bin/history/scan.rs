@@ -55,7 +55,7 @@ pub fn run(workload: &Arc<Workload>, zone: &str, isolation: Isolation) -> Result
             if reader.poll(POLL_TIME, None) {
                 (progress, heard) = (Instant::now(), Instant::now());
             } else if heard.elapsed() > REOPEN_AFTER {
-                reader.renew(zone)?;
+                reader.renew()?;
                 heard = Instant::now();
             }
         }

@@ -83,12 +83,14 @@ impl Worker {
 
     /// `positions` are those before the open transaction when the worker is left.
     fn work(&mut self, workload: &Workload, random: &mut Random, positions: &mut Positions) -> Result<Left> {
+        let mut must_rewind = true;
         while !workload.stop.load(Ordering::Relaxed) {
             let keys = workload.keys_in_transactions();
-            let is_current =
-                keys.len() == self.reader.next.len() && keys.iter().all(|key| self.reader.next.contains_key(key));
-            if !is_current || random.one_in(ASSIGN_ONE_IN) {
+            let next = &self.reader.next;
+            let is_current = keys.len() == next.len() && keys.iter().all(|key| next.contains_key(key));
+            if must_rewind || !is_current || random.one_in(ASSIGN_ONE_IN) {
                 self.reader.assign(positions_of(&keys, positions))?;
+                must_rewind = false;
             }
             let txn = match self.producer.begin() {
                 Ok(txn) => txn,
@@ -104,7 +106,7 @@ impl Worker {
             let is_abort = random.one_in(ABORT_ONE_IN);
             match if is_abort { self.producer.abort(txn, None) } else { self.producer.commit(txn) } {
                 After::Committed => positions.clone_from(&self.reader.next),
-                After::Aborted => self.reader.assign(positions_of(&keys, positions))?,
+                After::Aborted => must_rewind = true,
                 After::GiveUp(why) => return Ok(Left::Failed(why)),
             }
         }
