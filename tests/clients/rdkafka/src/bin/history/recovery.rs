@@ -95,7 +95,8 @@ fn acks(events: &[Event]) -> Vec<Ack> {
     let mut acks = Vec::new();
     for event in events {
         match &event.what {
-            What::Send { .. } => drop(invoked.insert(event.op, event.t)),
+            // Those in transactions wait for more than the key.
+            What::Send { txn: None, .. } => drop(invoked.insert(event.op, event.t)),
             What::Sent { key, outcomes } => {
                 let was_taken = outcomes.iter().any(|outcome| matches!(outcome.fate, Fate::At(_) | Fate::Somewhere));
                 if let (Some(invoked), true) = (invoked.remove(&event.op), was_taken) {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, RDKafkaError, RDKafkaErrorCode as Code};
-use rdkafka::producer::{Producer as _, PurgeConfig};
+use rdkafka::producer::Producer as _;
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 use crate::event::{End, Process, What};
@@ -25,6 +25,7 @@ use crate::workload::Workload;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// A call whose error says that it can be repeated is repeated for so long.
 const TRY_TIME_MAX: Duration = Duration::from_secs(60);
+const POLL_TIME: Duration = Duration::from_millis(5);
 /// Less than a transaction may take: offsets that come later are in vain.
 const OFFSETS_TIME_MAX: Duration = Duration::from_secs(10);
 /// A client that was refused its id is not opened again at once.
@@ -139,14 +140,26 @@ impl Producer {
         self.told(txn, End::Aborted, 0, None);
     }
 
+    /// The call throws away what is queued and waits for what is on its way, whose reports only a poll takes: so it is
+    /// made on another thread.
     fn try_abort(&self) -> After {
-        // The call waits for the records on their way, whose reports only a poll takes.
-        self.sender.producer.purge(PurgeConfig::default().queue());
-        let _ = self.sender.producer.flush(ANSWER_TIME_MAX);
-        match retried(TRY_TIME_MAX, || self.sender.producer.abort_transaction(ANSWER_TIME_MAX)).1 {
-            Ok(()) => After::Aborted,
-            Err(error) => After::GiveUp(error.to_string()),
+        let producer = self.sender.producer.clone();
+        let (answer, answered) = mpsc::sync_channel(1);
+        thread::spawn(move || {
+            let call = || producer.abort_transaction(ANSWER_TIME_MAX);
+            // Nobody listens any more if it took too long.
+            let _ = answer.send(retried(TRY_TIME_MAX, call).1);
+        });
+        let began = Instant::now();
+        while began.elapsed() < TRY_TIME_MAX + 2 * ANSWER_TIME_MAX {
+            self.sender.producer.poll(POLL_TIME);
+            match answered.try_recv() {
+                Ok(Ok(())) => return After::Aborted,
+                Ok(Err(error)) => return After::GiveUp(error.to_string()),
+                Err(_) => {}
+            }
         }
+        After::GiveUp("the client never came back from aborting".to_owned())
     }
 
     fn told(&self, txn: u64, end: End, attempts: u32, error: Option<String>) {

@@ -162,7 +162,9 @@ mod tests {
 
     fn graph(nodes: usize, edges: &[(usize, usize)]) -> Graph {
         let mut graph = vec![BTreeSet::new(); nodes];
-        edges.iter().for_each(|(from, to)| drop(graph[*from].insert(*to)));
+        for (from, to) in edges {
+            graph[*from].insert(*to);
+        }
         graph
     }
 
