@@ -183,12 +183,10 @@ impl Copier {
             return Ok(self.producer.abort(txn, Some("no member of the group".to_owned())));
         };
         let next = runs.iter().map(|(key, run)| (*key, run.offset + run.count as i64)).collect();
-        let sent = self.producer.send_offsets(self.list(&next)?, member);
-        Ok(match sent {
-            Ok(()) if is_abort => self.producer.abort(txn, None),
-            Ok(()) => self.producer.commit(txn),
-            Err(error) => self.producer.abort(txn, Some(error)),
-        })
+        if let Err(after) = self.producer.send_offsets(txn, self.list(&next)?, member) {
+            return Ok(after);
+        }
+        Ok(if is_abort { self.producer.abort(txn, None) } else { self.producer.commit(txn) })
     }
 
     /// The client is dropped in the middle of a transaction.

@@ -86,10 +86,16 @@ impl Producer {
         }
     }
 
-    /// Offsets that count only if the transaction is committed. The call is made on a thread of its own, for it may never
-    /// return: librdkafka 2.12 lets it wait for a coordinator's connection that it has given up meanwhile, because the
-    /// coordinator was away and Metadata did not name it. Such a client is left behind with its thread.
-    pub fn send_offsets(&self, offsets: TopicPartitionList, group: Arc<ConsumerGroupMetadata>) -> Result<(), String> {
+    /// Offsets that count only if the transaction is committed; it has ended if they cannot be sent. The call is made on a
+    /// thread of its own, for it may never return: librdkafka 2.12 lets it wait for a coordinator's connection that it has
+    /// given up meanwhile, because the coordinator was away and Metadata did not name it. Such a client is left behind
+    /// with its thread.
+    pub fn send_offsets(
+        &self,
+        txn: u64,
+        offsets: TopicPartitionList,
+        group: Arc<ConsumerGroupMetadata>,
+    ) -> Result<(), After> {
         let producer = self.sender.producer.clone();
         let (answer, answered) = mpsc::sync_channel(1);
         thread::spawn(move || {
@@ -98,8 +104,12 @@ impl Producer {
             let _ = answer.send(retried(OFFSETS_TIME_MAX, call).1);
         });
         match answered.recv_timeout(OFFSETS_TIME_MAX + 2 * ANSWER_TIME_MAX) {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err("the client never came back from sending offsets".to_owned()),
+            Ok(answer) => answer.map_err(|error| self.abort(txn, Some(error.to_string()))),
+            Err(_) => {
+                let why = "the client never came back from sending offsets";
+                self.told(txn, End::Aborted, 0, Some(why.to_owned()));
+                Err(After::GiveUp(why.to_owned()))
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! Histories that break the rules of transactions.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::event::{End, Event, Fate, Isolation, Key, Outcome, Process, Role, Run, Value, What};
-use crate::mutants::{changed, drop_value, polled, runs, swap};
+use crate::mutants::edit::{changed, drop_value, polled, runs, swap};
 
 /// Values that were sent in a transaction and are known to be at an offset.
 #[derive(Clone, Copy)]
@@ -17,6 +19,33 @@ pub fn aborted(events: &mut [Event]) -> Option<()> {
         placed(events).into_iter().find(|placed| is_committed(events, placed.txn) && is_read(events, placed))?;
     *end_of(events, shown.txn)? = End::Aborted;
     Some(())
+}
+
+/// The second of a transaction's polls does not go on where the first stood.
+pub fn passed_over_inside(events: &mut [Event]) -> Option<()> {
+    let (mut polls, mut read) = (HashMap::new(), HashMap::new());
+    for event in events {
+        match &mut event.what {
+            What::Poll { txn: Some(txn) } => {
+                polls.insert(event.op, *txn);
+            }
+            What::Polled { runs, .. } => {
+                let Some(txn) = polls.get(&event.op) else { continue };
+                let keys: &mut HashSet<Key> = read.entry(*txn).or_default();
+                let passed = runs.iter().position(|(key, _)| keys.contains(key)).filter(|at| {
+                    let of = runs[*at].0;
+                    runs[at + 1..].iter().any(|(key, _)| *key == of)
+                });
+                if let Some(passed) = passed {
+                    runs.remove(passed);
+                    return Some(());
+                }
+                keys.extend(runs.iter().map(|(key, _)| *key));
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 pub fn swapped_inside(events: &mut [Event]) -> Option<()> {
@@ -99,11 +128,13 @@ pub fn stable_behind_the_end(events: &mut [Event]) -> Option<()> {
 }
 
 fn placed(events: &[Event]) -> Vec<Placed> {
-    let mut sends = std::collections::HashMap::new();
+    let mut sends = HashMap::new();
     let mut placed = Vec::new();
     for event in events {
         match &event.what {
-            What::Send { txn: Some(txn), copy_of, .. } => drop(sends.insert(event.op, (*txn, copy_of.is_some()))),
+            What::Send { txn: Some(txn), copy_of, .. } => {
+                sends.insert(event.op, (*txn, copy_of.is_some()));
+            }
             What::Sent { key, outcomes } => {
                 if let (Some((txn, is_copy)), [Outcome { value, count, fate: Fate::At(offset), .. }]) =
                     (sends.get(&event.op), outcomes.as_slice())
