@@ -128,6 +128,10 @@ fn check(mut args: Args) -> Result<()> {
     if report.count.acked == 0 || report.count.read == 0 {
         bail!("nothing was written and read: the history shows nothing");
     }
+    let has_begun = report.transactions.values().sum::<usize>() > 0;
+    if has_begun && (transactions(check::Verdict::Committed) == 0 || report.copies == 0) {
+        bail!("no transaction was committed, or nothing copied: the history shows nothing of them");
+    }
     Ok(())
 }
 
