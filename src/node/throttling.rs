@@ -58,6 +58,10 @@ impl<R: Router> Router for Throttling<R> {
         .boxed()
     }
 
+    fn ended(&self, peer: &Peer) {
+        self.rooms.ended(peer);
+    }
+
     fn features(&self) -> Features {
         self.rooms.features()
     }

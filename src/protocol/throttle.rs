@@ -108,6 +108,8 @@ mod tests {
             GetTelemetrySubscriptions GetTelemetrySubscriptionsResponse,
             PushTelemetry PushTelemetryResponse,
             ListConfigResources ListConfigResourcesResponse,
+            ShareFetch ShareFetchResponse,
+            ShareAcknowledge ShareAcknowledgeResponse,
         };
         for (api, says) in said {
             assert!(says, "{api:?}");
