@@ -165,7 +165,8 @@ impl Node {
         let transacting =
             transaction::Coordinators::new(cluster.clone(), sequencers.clone(), endings, transaction_settings.clone());
         let transacting = Arc::new(transacting);
-        let sharing = Arc::new(share::Leaders::new(cluster.clone(), sequencers.clone()));
+        let sharing =
+            Arc::new(share::Leaders::new(cluster.clone(), sequencers.clone(), admin::static_settings(&config)));
         peers.seat(Seat {
             cluster: cluster.clone(),
             shards: shards.clone(),
@@ -278,7 +279,12 @@ impl Node {
             transacting.clone(),
             transaction_settings,
         ));
-        let share = Arc::new(share::Share::new(cluster.clone(), shards.clone(), cache.clone()));
+        let share = Arc::new(share::Share::new(
+            cluster.clone(),
+            shards.clone(),
+            cache.clone(),
+            admin::static_settings(&config),
+        ));
         let rooms = Rooms { produce, fetch, admin: admin.clone(), groups, transactions, share };
         let quotas = Arc::new(Quotas::new(cluster.clone()));
         let router = Throttling { rooms, quotas, cluster: cluster.clone(), zones: Zones::from(&config) };

@@ -54,7 +54,7 @@ pub async fn share_fetch(
         });
         topics[at].partitions.push(data(partition.index, told));
     }
-    let lock_ms = i32::try_from(share.settings(&group).lock.as_millis()).unwrap_or(i32::MAX);
+    let lock_ms = i32::try_from(share.settings(&group).lock_duration.as_millis()).unwrap_or(i32::MAX);
     encode(version, &ShareFetchResponse::default().with_acquisition_lock_timeout_ms(lock_ms).with_responses(topics))
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, RwLock};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::admin::Defaults;
 use crate::cluster::Cluster;
 use crate::commit::Sequencers;
 use crate::index::OpenShard;
@@ -19,6 +20,7 @@ const QUEUE_MAX: usize = 1024;
 pub struct Leaders {
     cluster: Cluster,
     sequencers: Arc<Sequencers>,
+    defaults: Defaults,
     queues: RwLock<HashMap<ShardId, mpsc::Sender<Request>>>,
     stop: watch::Sender<bool>,
 }
@@ -30,8 +32,8 @@ pub(super) struct Request {
 }
 
 impl Leaders {
-    pub fn new(cluster: Cluster, sequencers: Arc<Sequencers>) -> Self {
-        Leaders { cluster, sequencers, queues: RwLock::default(), stop: watch::Sender::new(false) }
+    pub fn new(cluster: Cluster, sequencers: Arc<Sequencers>, defaults: Defaults) -> Self {
+        Leaders { cluster, sequencers, defaults, queues: RwLock::default(), stop: watch::Sender::new(false) }
     }
 
     /// Leads the share groups of a shard that was just opened, whenever this broker leads the shard.
@@ -42,6 +44,7 @@ impl Leaders {
             shard,
             cluster: self.cluster.clone(),
             sequencers: self.sequencers.clone(),
+            defaults: self.defaults.clone(),
             stop: self.stop.subscribe(),
         };
         tokio::spawn(keeper.run(requests));
@@ -79,6 +82,7 @@ pub(super) struct Keeper {
     pub shard: Arc<OpenShard>,
     pub cluster: Cluster,
     pub sequencers: Arc<Sequencers>,
+    pub defaults: Defaults,
     pub stop: watch::Receiver<bool>,
 }
 

@@ -9,7 +9,7 @@
 //!   transactions that are open or were aborted.
 //! - **Never does**: know who is a member (`src/group/share`), or carry record bytes between brokers: the leader tells
 //!   where they are, and the broker that was asked reads them in its own zone.
-//! - **Limits**: the records of a partition in delivery ([`ShareSettings::record_locks_max`]), sessions and their
+//! - **Limits**: the records of a partition in delivery ([`ShareSettings::locks_max`]), sessions and their
 //!   partitions, asks that wait, what is kept in memory per shard (see the files).
 //!
 //! ```text
@@ -37,19 +37,20 @@ mod read;
 mod reign;
 mod request;
 mod sessions;
-mod settings;
 mod wire;
 
 #[cfg(test)]
 mod delivery_test;
+#[cfg(test)]
+mod served_test;
 
 use std::sync::Arc;
 
 pub use acknowledge::share_acknowledge;
 pub use fetch::share_fetch;
 pub use leaders::Leaders;
-pub use settings::{Reset, ShareSettings};
 
+use crate::admin::{Defaults, ShareSettings};
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::index::Shards;
@@ -63,12 +64,13 @@ pub struct Share {
     cluster: Cluster,
     shards: Arc<Shards>,
     cache: Arc<Cache>,
+    defaults: Defaults,
     sessions: Sessions,
 }
 
 impl Share {
-    pub fn new(cluster: Cluster, shards: Arc<Shards>, cache: Arc<Cache>) -> Self {
-        Share { cluster, shards, cache, sessions: Sessions::default() }
+    pub fn new(cluster: Cluster, shards: Arc<Shards>, cache: Arc<Cache>, defaults: Defaults) -> Self {
+        Share { cluster, shards, cache, defaults, sessions: Sessions::default() }
     }
 
     /// A connection is closed: what was acquired through it is for others.
@@ -93,6 +95,7 @@ impl Share {
     }
 
     fn settings(&self, group: &str) -> ShareSettings {
-        ShareSettings::of_group(&self.cluster.view(), group)
+        let view = self.cluster.view();
+        ShareSettings::of(group, &view, self.defaults.layers(&view, self.cluster.broker_id()))
     }
 }

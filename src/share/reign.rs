@@ -9,6 +9,7 @@ use milepost_raft::Leadership;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
+use crate::admin::{Defaults, ShareReset, ShareSettings};
 use crate::cluster::{Cluster, now_ms};
 use crate::commit::{Sequencers, decode_outcome};
 use crate::index::{OpenShard, Reader, Waiter};
@@ -19,7 +20,6 @@ use crate::shard::{Entry, Outcome, PartitionState, Refusal, Slot};
 use crate::share::delivery::Delivery;
 use crate::share::gather::gather;
 use crate::share::leaders::{Keeper, Request};
-use crate::share::settings::{Reset, ShareSettings};
 use crate::share::wire::{Acquired, Ask, Described, Reply, What};
 use crate::types::{Offset, Partition};
 
@@ -44,6 +44,7 @@ pub(super) struct Reign {
     shard: Arc<OpenShard>,
     cluster: Cluster,
     sequencers: Arc<Sequencers>,
+    defaults: Defaults,
     term: u64,
     deliveries: HashMap<Key, Kept>,
     /// When locks run out.
@@ -101,6 +102,7 @@ impl Reign {
             shard: keeper.shard.clone(),
             cluster: keeper.cluster.clone(),
             sequencers: keeper.sequencers.clone(),
+            defaults: keeper.defaults.clone(),
             term,
             deliveries: HashMap::new(),
             due: BTreeSet::new(),
@@ -165,7 +167,7 @@ impl Reign {
                 let id = self.pend(partitions.len(), answer);
                 for (at, (partition, acks)) in partitions.iter().enumerate() {
                     let ends = self.live(&group, partition).and_then(|(key, live)| {
-                        let decision = live.acknowledge(member, acks, settings.delivery_count_max);
+                        let decision = live.acknowledge(member, acks, settings.deliveries_max);
                         Ok((key, decision.map_err(|_| ErrorCode::InvalidRecordState)?))
                     });
                     match ends {
@@ -186,7 +188,7 @@ impl Reign {
                 let settings = self.settings(&group);
                 for partition in partitions {
                     let Ok((key, live)) = self.live(&group, partition) else { continue };
-                    let runs = live.release(member, settings.delivery_count_max);
+                    let runs = live.release(member, settings.deliveries_max);
                     self.let_go(key, runs);
                 }
                 let _ = answer.send(Some(Reply::Each(vec![0; partitions.len()])));
@@ -284,8 +286,8 @@ impl Reign {
                             let Some(live) = self.deliveries.get_mut(&key).and_then(|kept| kept.live.as_mut()) else {
                                 continue;
                             };
-                            acquired.ranges = live.acquire(&member, now + settings.lock, &ranges);
-                            acquired.tell(pointers, &state, settings.committed);
+                            acquired.ranges = live.acquire(&member, now + settings.lock_duration, &ranges);
+                            acquired.tell(pointers, &state, settings.read_committed);
                             records = records.saturating_sub(acquired.records());
                             self.reschedule(&key);
                         }
@@ -321,14 +323,14 @@ impl Reign {
         let key = (state.slot, group.clone());
         self.load(&key)?;
         let Some(kept) = self.deliveries.get_mut(&key) else {
-            let start = beginning(settings.reset, &state, settings.committed);
+            let start = beginning(settings.reset, &state, settings.read_committed);
             self.start(&key, start, None);
             return Ok(None);
         };
         let Some(live) = &mut kept.live else { return Ok(None) };
         live.follow(state.log_start_offset);
-        let limit = if settings.committed { state.last_stable_offset() } else { state.high_watermark };
-        let offered = live.offer(limit, records_max, settings.record_locks_max);
+        let limit = if settings.read_committed { state.last_stable_offset() } else { state.high_watermark };
+        let offered = live.offer(limit, records_max, settings.locks_max as u64);
         Ok((!offered.is_empty()).then_some((key, offered, state)))
     }
 
@@ -380,7 +382,7 @@ impl Reign {
     fn expire(&mut self) {
         let now = Instant::now();
         while let Some((_, key)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
-            let count_max = self.settings(&key.1).delivery_count_max;
+            let count_max = self.settings(&key.1).deliveries_max;
             let runs = match self.deliveries.get_mut(&key).and_then(|kept| kept.live.as_mut()) {
                 Some(live) => live.expire(now, count_max),
                 None => Vec::new(),
@@ -560,17 +562,19 @@ impl Reign {
     }
 
     fn settings(&self, group: &str) -> ShareSettings {
-        ShareSettings::of_group(&self.cluster.view(), group)
+        let view = self.cluster.view();
+        ShareSettings::of(group, &view, self.defaults.layers(&view, self.cluster.broker_id()))
     }
 }
 
 /// Where a group begins that has never been here.
-fn beginning(reset: Reset, partition: &PartitionState, committed: bool) -> Offset {
+fn beginning(reset: ShareReset, partition: &PartitionState, committed: bool) -> Offset {
     match reset {
-        Reset::Earliest => partition.log_start_offset,
-        Reset::Latest if committed => partition.last_stable_offset(),
-        Reset::Latest => partition.high_watermark,
-        Reset::Since(age) => {
+        ShareReset::Earliest => partition.log_start_offset,
+        ShareReset::Latest if committed => partition.last_stable_offset(),
+        ShareReset::Latest => partition.high_watermark,
+        // Kafka begins with the record itself; which of the batch it is the leader does not see.
+        ShareReset::ByDuration(age) => {
             let target = now_ms().saturating_sub(age.as_millis() as i64);
             partition.pointers.from_timestamp(target).next().map_or(partition.high_watermark, |pointer| pointer.base)
         }
