@@ -119,6 +119,12 @@ impl Router for Rooms {
             ApiKey::ConsumerGroupDescribe => {
                 reply(async move { group::consumer_group_describe(&groups, version, body).await })
             }
+            ApiKey::ShareGroupHeartbeat => {
+                reply(async move { group::share_group_heartbeat(&groups, &context, version, body).await })
+            }
+            ApiKey::ShareGroupDescribe => {
+                reply(async move { group::share_group_describe(&groups, version, body).await })
+            }
             ApiKey::OffsetCommit => reply(async move { group::offset_commit(&groups, version, body).await }),
             ApiKey::TxnOffsetCommit => reply(async move { group::txn_offset_commit(&groups, version, body).await }),
             ApiKey::OffsetFetch => reply(async move { group::offset_fetch(&groups, version, body).await }),
@@ -128,6 +134,15 @@ impl Router for Rooms {
             ApiKey::ShareFetch => {
                 let peer = peer.clone();
                 reply(async move { share::share_fetch(&share, &peer, version, body, &answer).await })
+            }
+            ApiKey::DescribeShareGroupOffsets => {
+                reply(async move { share::describe_share_group_offsets(&share, &groups, version, body).await })
+            }
+            ApiKey::AlterShareGroupOffsets => {
+                reply(async move { share::alter_share_group_offsets(&share, &groups, version, body).await })
+            }
+            ApiKey::DeleteShareGroupOffsets => {
+                reply(async move { share::delete_share_group_offsets(&share, &groups, version, body).await })
             }
             ApiKey::ShareAcknowledge => reply(async move { share::share_acknowledge(&share, version, body).await }),
             ApiKey::OffsetDelete => reply(async move { group::offset_delete(&groups, version, body).await }),

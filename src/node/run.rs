@@ -74,7 +74,7 @@ pub struct Node {
     coordinators: Arc<Coordinators>,
     transactions: Arc<transaction::Coordinators>,
     sharing: Arc<share::Leaders>,
-    #[cfg(feature = "simulation")]
+    #[cfg(any(test, feature = "simulation"))]
     shards: Arc<Shards>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
@@ -176,6 +176,7 @@ impl Node {
         });
         let group_settings = group::Settings::from(&config);
         let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let idle = commit::forget_idle_producers(shards.clone(), sequencers.clone());
         let closed = {
             let (coordinators, transacting, sequencers) =
                 (coordinators.clone(), transacting.clone(), sequencers.clone());
@@ -200,6 +201,7 @@ impl Node {
         let replica = move || Replica::telling(incoming.clone());
         let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
+            tokio::spawn(idle),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened, closed)),
         ];
 
@@ -327,7 +329,7 @@ impl Node {
             coordinators,
             transactions: transacting,
             sharing,
-            #[cfg(feature = "simulation")]
+            #[cfg(any(test, feature = "simulation"))]
             shards,
             stop,
             serving,
@@ -356,7 +358,7 @@ impl Node {
     }
 
     /// The simulation looks at every replica.
-    #[cfg(feature = "simulation")]
+    #[cfg(any(test, feature = "simulation"))]
     pub fn shards(&self) -> &Arc<Shards> {
         &self.shards
     }

@@ -110,6 +110,9 @@ mod tests {
             ListConfigResources ListConfigResourcesResponse,
             ShareFetch ShareFetchResponse,
             ShareAcknowledge ShareAcknowledgeResponse,
+            DescribeShareGroupOffsets DescribeShareGroupOffsetsResponse,
+            AlterShareGroupOffsets AlterShareGroupOffsetsResponse,
+            DeleteShareGroupOffsets DeleteShareGroupOffsetsResponse,
         };
         for (api, says) in said {
             assert!(says, "{api:?}");

@@ -139,7 +139,7 @@ const TRIM: u8 = 44;
 // 20 to 24: a transaction's.
 const STAMPING: u8 = 36;
 const MARKERS: u8 = 40;
-// 41: a group's. 46: a share group's progress.
+// 41 and 47: a group's. 46: a share group's progress.
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -233,9 +233,13 @@ impl Entry {
             (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
                 Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
             }
-            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::CONSUMER | group::TRANSACTIONAL_COMMIT), 1) => {
-                Entry::Group(GroupEntry::read(kind, &mut r)?)
-            }
+            (
+                kind @ (group::COMMIT..=group::DELETE_IF_UNUSED
+                | group::CONSUMER
+                | group::TRANSACTIONAL_COMMIT
+                | group::SHARE),
+                1,
+            ) => Entry::Group(GroupEntry::read(kind, &mut r)?),
             (group::COMMITS, 1) => Entry::GroupCommits(GroupCommits::read(&mut r)?),
             (share::SHARE, 1) => Entry::Share(ShareEntry::read(&mut r)?),
             (MARKERS, 1) => Entry::Markers(Markers::read(&mut r)?),

@@ -1,14 +1,16 @@
 //! Asks the leaders of shards, wherever they are.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::LeaderGuess;
+use crate::cluster::{Cluster, LeaderGuess};
 use crate::commit::with_shard;
+use crate::index::Shards;
 use crate::peer;
 use crate::protocol::ErrorCode;
 use crate::share::Share;
@@ -28,21 +30,33 @@ pub(super) struct Limits {
     pub bytes: u64,
 }
 
+/// # Errors
+/// Kafka's word for a leader that is not reached now.
+pub(super) async fn ask_leader(
+    cluster: &Cluster,
+    shards: &Arc<Shards>,
+    shard: ShardId,
+    group: &str,
+    what: What,
+) -> Result<Reply, ErrorCode> {
+    let body = with_shard(shard, &pack(&Ask { group: group.to_owned(), what }));
+    let mut guess = LeaderGuess::new(cluster.clone(), shards.clone(), shard);
+    let answer = peer::call_leader(cluster.node(), || guess.take(), peer::SHARE, body, TIMEOUT).await;
+    let answer = answer.map_err(|e| {
+        tracing::debug!(shard, group, error = %e, "the leader of a share group's partitions cannot be asked");
+        ErrorCode::NotLeaderOrFollower
+    })?;
+    unpack(&answer).map_err(|e| {
+        tracing::warn!(shard, error = %e, "the leader of a share group's partitions is not understood");
+        ErrorCode::UnknownServerError
+    })
+}
+
 impl Share {
     /// # Errors
-    /// Kafka's word for a leader that is not reached now.
+    /// See [`ask_leader`].
     pub(super) async fn ask(&self, shard: ShardId, group: &str, what: What) -> Result<Reply, ErrorCode> {
-        let body = with_shard(shard, &pack(&Ask { group: group.to_owned(), what }));
-        let mut guess = LeaderGuess::new(self.cluster.clone(), self.shards.clone(), shard);
-        let answer = peer::call_leader(self.cluster.node(), || guess.take(), peer::SHARE, body, TIMEOUT).await;
-        let answer = answer.map_err(|e| {
-            tracing::debug!(shard, group, error = %e, "the leader of a share group's partitions cannot be asked");
-            ErrorCode::NotLeaderOrFollower
-        })?;
-        unpack(&answer).map_err(|e| {
-            tracing::warn!(shard, error = %e, "the leader of a share group's partitions is not understood");
-            ErrorCode::UnknownServerError
-        })
+        ask_leader(&self.cluster, &self.shards, shard, group, what).await
     }
 
     /// Waits until there is something to acquire, an error to tell, or no time left. The shards are asked one after

@@ -33,6 +33,7 @@ mod delivery;
 mod fetch;
 mod gather;
 mod leaders;
+mod offsets;
 mod read;
 mod reign;
 mod request;
@@ -49,6 +50,7 @@ use std::sync::Arc;
 pub use acknowledge::share_acknowledge;
 pub use fetch::share_fetch;
 pub use leaders::Leaders;
+pub use offsets::{alter_share_group_offsets, delete_share_group_offsets, describe_share_group_offsets, forget_group};
 
 use crate::admin::{Defaults, ShareSettings};
 use crate::cache::Cache;

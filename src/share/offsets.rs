@@ -2,6 +2,7 @@
 //! the leaders of the shards.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -20,10 +21,12 @@ use kafka_protocol::messages::{
 };
 
 use crate::batch::Segments;
+use crate::cluster::Cluster;
 use crate::group::Groups;
+use crate::index::Shards;
 use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 use crate::share::Share;
-use crate::share::ask::code_of;
+use crate::share::ask::{ask_leader, code_of};
 use crate::share::wire::{Described, Reply, What};
 use crate::types::{Offset, Partition, ROOT_SHARD, ShardId, TopicId};
 
@@ -78,8 +81,11 @@ async fn described(
     let mut topics = Vec::with_capacity(wanted.len());
     for topic in wanted {
         let id = share.topic_id(&topic.topic_name);
-        let partitions: Vec<Partition> =
-            topic.partitions.iter().map(|index| Partition { topic: id.unwrap_or(TopicId::ZERO), index: *index }).collect();
+        let partitions: Vec<Partition> = topic
+            .partitions
+            .iter()
+            .map(|index| Partition { topic: id.unwrap_or(TopicId::ZERO), index: *index })
+            .collect();
         let found = share.look_up(&group.group_id, &partitions).await;
         let answer = DescribeShareGroupOffsetsResponseTopic::default().with_topic_name(topic.topic_name.clone());
         let answer = answer.with_topic_id(id.unwrap_or(TopicId::ZERO).into());
@@ -171,19 +177,38 @@ async fn is_empty(groups: &Groups, group: &str) -> Result<(), ErrorCode> {
     }
 }
 
+/// Every shard that may carry partitions.
+fn all_shards(cluster: &Cluster) -> Vec<ShardId> {
+    cluster.view().shards().map(|shard| shard.id).filter(|shard| *shard != ROOT_SHARD).collect()
+}
+
+/// Nothing is left of the group in any partition.
+///
+/// # Errors
+/// The leader of a shard is not reached; asking again is harmless.
+pub async fn forget_group(cluster: &Cluster, shards: &Arc<Shards>, group: &str) -> Result<(), ErrorCode> {
+    let all = all_shards(cluster);
+    let asked =
+        all.into_iter().map(|shard| ask_leader(cluster, shards, shard, group, What::Forget { partitions: None }));
+    for reply in join_all(asked).await {
+        let Reply::Each(codes) = reply? else { return Err(ErrorCode::UnknownServerError) };
+        // A partition that is gone meanwhile has taken its state along.
+        let gone = ErrorCode::UnknownTopicOrPartition.code();
+        if let Some(code) = codes.into_iter().find(|code| *code != 0 && *code != gone) {
+            return Err(code_of(code));
+        }
+    }
+    Ok(())
+}
+
 impl Share {
     fn topic_id(&self, name: &str) -> Option<TopicId> {
         self.cluster.view().topic_named(name).filter(|topic| !topic.deleting).map(|topic| topic.id)
     }
 
-    /// Every shard that may carry partitions.
-    fn all_shards(&self) -> Vec<ShardId> {
-        self.cluster.view().shards().map(|shard| shard.id).filter(|shard| *shard != ROOT_SHARD).collect()
-    }
-
     /// All that a group has come to.
     async fn everything(&self, group: &str) -> Result<Vec<Described>, ErrorCode> {
-        let shards = self.all_shards();
+        let shards = all_shards(&self.cluster);
         let asked = shards.into_iter().map(|shard| self.describe(shard, group, None));
         let each: Result<Vec<_>, _> = join_all(asked).await.into_iter().collect();
         Ok(each?.concat())
@@ -205,10 +230,11 @@ impl Share {
                 Err(_) => drop(found.insert(*partition, unknown(partition, ErrorCode::UnknownTopicOrPartition))),
             }
         }
-        let asked = by_shard.into_iter().map(async |(shard, of)| match self.describe(shard, group, Some(of.clone())).await {
-            Ok(described) => described,
-            Err(error) => of.iter().map(|partition| unknown(partition, error)).collect(),
-        });
+        let asked =
+            by_shard.into_iter().map(async |(shard, of)| match self.describe(shard, group, Some(of.clone())).await {
+                Ok(described) => described,
+                Err(error) => of.iter().map(|partition| unknown(partition, error)).collect(),
+            });
         found.extend(join_all(asked).await.concat().into_iter().map(|one| (one.partition, one)));
         let of = |at: &Partition| found.get(at).copied().unwrap_or_else(|| unknown(at, ErrorCode::UnknownServerError));
         partitions.iter().map(of).collect()
@@ -238,23 +264,5 @@ impl Share {
         });
         let each = join_all(asked).await.concat();
         each.into_iter().map(|(_, code)| code).find(|code| *code != ErrorCode::None).map_or(Ok(()), Err)
-    }
-
-    /// Nothing is left of the group anywhere.
-    ///
-    /// # Errors
-    /// The leader of a shard is not reached; asking again is harmless.
-    pub async fn forget(&self, group: &str) -> Result<(), ErrorCode> {
-        let shards = self.all_shards();
-        let asked = shards.into_iter().map(|shard| self.ask(shard, group, What::Forget { partitions: None }));
-        for reply in join_all(asked).await {
-            let Reply::Each(codes) = reply? else { return Err(ErrorCode::UnknownServerError) };
-            // A partition that is gone meanwhile has taken its state along.
-            let gone = ErrorCode::UnknownTopicOrPartition.code();
-            if let Some(code) = codes.into_iter().find(|code| *code != 0 && *code != gone) {
-                return Err(code_of(code));
-            }
-        }
-        Ok(())
     }
 }
