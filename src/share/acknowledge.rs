@@ -7,7 +7,7 @@ use kafka_protocol::messages::{ShareAcknowledgeRequest, ShareAcknowledgeResponse
 use crate::batch::Segments;
 use crate::protocol::{self, ErrorCode, decode, encode};
 use crate::share::Share;
-use crate::share::request::{Acks, acks_of, key};
+use crate::share::request::{Acks, acks_of};
 use crate::share::sessions::{FINAL, INITIAL};
 use crate::types::{Partition, TopicId};
 
@@ -28,7 +28,7 @@ async fn answers(
     share: &Share,
     request: ShareAcknowledgeRequest,
 ) -> Result<Vec<ShareAcknowledgeTopicResponse>, ErrorCode> {
-    let key = key(request.group_id.as_ref(), request.member_id.as_ref())?;
+    let key = share.key(request.group_id.as_ref(), request.member_id.as_ref())?;
     let ended = match request.share_session_epoch {
         INITIAL => return Err(ErrorCode::InvalidShareSessionEpoch),
         FINAL => Some(share.sessions.close(&key)?),

@@ -69,6 +69,9 @@ impl Share {
         limits: Limits,
         deadline: Instant,
     ) -> Vec<Acquired> {
+        if limits.records == 0 || limits.bytes == 0 {
+            return Vec::new();
+        }
         let by_shard = in_order(wanted);
         loop {
             let now = Instant::now();

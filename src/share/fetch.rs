@@ -13,7 +13,7 @@ use crate::protocol::{self, ErrorCode, decode, encode};
 use crate::share::Share;
 use crate::share::ask::{Limits, code_of};
 use crate::share::read::{Read, read};
-use crate::share::request::{self, Acks, Key, acks_of};
+use crate::share::request::{Acks, Key, acks_of};
 use crate::share::sessions::{FINAL, INITIAL};
 use crate::share::wire::{Ack, Acquired, Range};
 use crate::types::{AnswerMemory, Partition, ShardId, TopicId};
@@ -68,7 +68,7 @@ async fn answer(
         ..=0 => Instant::now(),
         _ => Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64),
     };
-    let key = request::key(request.group_id.as_ref(), request.member_id.as_ref())?;
+    let key = share.key(request.group_id.as_ref(), request.member_id.as_ref())?;
     let named = request.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| {
             let batches = partition.acknowledgement_batches.iter();
@@ -144,7 +144,7 @@ async fn fetch(
             // The store does not answer: don't let the client spin.
             sleep_until(deadline).await;
         }
-        if !nothing || unread || limits.records == 0 || Instant::now() >= deadline {
+        if !nothing || unread || limits.records == 0 || limits.bytes == 0 || Instant::now() >= deadline {
             return answers;
         }
     }
@@ -161,32 +161,29 @@ async fn deliver(
 ) -> (Answers, bool) {
     let bytes: usize = acquired.iter().flat_map(|one| &one.pointers).map(|pointer| pointer.len as usize).sum();
     let mut left = if bytes > 0 { memory.take(bytes.min(limits.bytes as usize), false).await } else { 0 };
-    let (mut answers, mut acks, mut unread) = (Vec::new(), Vec::new(), false);
-    for one in acquired {
-        let mut told = Told::default();
-        if one.error != 0 {
-            told.error = Some(code_of(one.error));
-        } else if one.ranges.is_empty() {
-            continue;
-        }
-        let whole_first = answers.iter().all(|(_, told): &(Partition, Told)| told.read.records.is_empty());
-        told.read = read(&share.cache, &one, left, whole_first).await;
-        left = left.saturating_sub(told.read.records.len());
-        if whole_first && !memory.settle(told.read.records.len()) {
-            // A first batch that is larger than all that was asked for, and no room for it now.
+    let (mut answers, mut total): (Answers, usize) = (Vec::new(), 0);
+    for one in acquired.into_iter().filter(|one| one.error != 0 || !one.ranges.is_empty()) {
+        let error = (one.error != 0).then(|| code_of(one.error));
+        let read = read(&share.cache, &one, left, total == 0).await;
+        left = left.saturating_sub(read.records.len());
+        total += read.records.len();
+        answers.push((one.partition, Told { error, read, ..Told::default() }));
+    }
+    if !memory.settle(total) {
+        // A first batch that is larger than all that was asked for, and no room for it now: it is asked for again.
+        for (_, told) in &mut answers {
             told.read.acks.extend(told.read.ranges.drain(..).map(Ack::give_back));
-            told.read.acks.sort_by_key(|ack| ack.first);
             told.read.records = Segments::new();
         }
-        unread |= told.read.missing.is_some();
+        memory.settle(0);
+    }
+    let mut acks = Vec::new();
+    for (partition, told) in &mut answers {
+        let of = std::mem::take(&mut told.read.acks);
+        let shard = placed.iter().find(|(at, _)| at == partition).map(|(_, shard)| *shard);
+        acks.extend(shard.filter(|_| !of.is_empty()).map(|shard| (*partition, shard, of)));
         if matches!(told.read.missing, Some(Missing::Gone | Missing::Damaged)) && told.read.ranges.is_empty() {
             told.error = Some(ErrorCode::KafkaStorageError);
-        }
-        let shard = placed.iter().find(|(at, _)| *at == one.partition).map(|(_, shard)| *shard);
-        let of = std::mem::take(&mut told.read.acks);
-        acks.extend(shard.filter(|_| !of.is_empty()).map(|shard| (one.partition, shard, of)));
-        if told.error.is_some() || !told.read.ranges.is_empty() {
-            answers.push((one.partition, told));
         }
     }
     for (partition, error) in share.acknowledge(key, acks).await {
@@ -194,6 +191,8 @@ async fn deliver(
             tracing::debug!(?partition, ?error, "records that nobody got are held until their locks run out");
         }
     }
+    let unread = answers.iter().any(|(_, told)| told.read.missing.is_some());
+    answers.retain(|(_, told)| told.error.is_some() || !told.read.ranges.is_empty());
     (answers, unread)
 }
 

@@ -52,6 +52,9 @@ pub use fetch::share_fetch;
 pub use leaders::Leaders;
 pub use offsets::{alter_share_group_offsets, delete_share_group_offsets, describe_share_group_offsets, forget_group};
 
+#[cfg(test)]
+pub(crate) use wire::{Ask, Reply, What, pack, unpack};
+
 use crate::admin::{Defaults, ShareSettings};
 use crate::cache::Cache;
 use crate::cluster::Cluster;

@@ -2,6 +2,7 @@
 
 use kafka_protocol::messages::GroupId;
 
+use crate::admin::features::SHARE_VERSION;
 use crate::protocol::{ErrorCode, StrBytes};
 use crate::share::Share;
 use crate::share::wire::Ack;
@@ -12,14 +13,6 @@ pub(super) type Key = (String, String);
 
 /// What a member says of one partition's records.
 pub(super) type Acks = Result<Vec<Ack>, ErrorCode>;
-
-/// # Errors
-/// One of them is missing.
-pub(super) fn key(group: Option<&GroupId>, member: Option<&StrBytes>) -> Result<Key, ErrorCode> {
-    let group = group.filter(|group| !group.is_empty()).ok_or(ErrorCode::InvalidGroupId)?;
-    let member = member.filter(|member| !member.is_empty()).ok_or(ErrorCode::InvalidRequest)?;
-    Ok((group.to_string(), member.to_string()))
-}
 
 /// # Errors
 /// Kafka's INVALID_REQUEST: they are not in order, or one of them says nothing clear.
@@ -36,6 +29,17 @@ pub(super) fn acks_of<'a>(batches: impl Iterator<Item = (Offset, Offset, &'a [i8
 }
 
 impl Share {
+    /// # Errors
+    /// One of them is missing, or share groups are off (feature `share.version`).
+    pub(super) fn key(&self, group: Option<&GroupId>, member: Option<&StrBytes>) -> Result<Key, ErrorCode> {
+        if SHARE_VERSION.level(&self.cluster.view()) == 0 {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        let group = group.filter(|group| !group.is_empty()).ok_or(ErrorCode::InvalidGroupId)?;
+        let member = member.filter(|member| !member.is_empty()).ok_or(ErrorCode::InvalidRequest)?;
+        Ok((group.to_string(), member.to_string()))
+    }
+
     /// # Errors
     /// Kafka's word for a partition that is not.
     pub(super) fn place(&self, partition: &Partition) -> Result<ShardId, ErrorCode> {

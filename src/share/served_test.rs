@@ -2,6 +2,13 @@
 
 use std::time::Duration;
 
+use kafka_protocol::messages::alter_share_group_offsets_request::{
+    AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
+};
+use kafka_protocol::messages::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequestTopic;
+use kafka_protocol::messages::describe_share_group_offsets_request::{
+    DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsRequestTopic,
+};
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::share_acknowledge_request::{
@@ -326,4 +333,92 @@ async fn any_broker_serves_and_a_new_leader_delivers_what_was_not_settled() {
     for node in nodes {
         node.shut_down().await;
     }
+}
+
+/// The group has a member, then none.
+async fn form_group(client: &mut Client) {
+    let request = FindCoordinatorRequest::default().with_coordinator_keys(vec![text("g")]);
+    let beat = |epoch| {
+        ShareGroupHeartbeatRequest::default()
+            .with_group_id(text("g").into())
+            .with_member_id(text("m"))
+            .with_member_epoch(epoch)
+            .with_subscribed_topic_names(Some(vec![text(TOPIC).into()]))
+    };
+    let formed = async {
+        loop {
+            let found: FindCoordinatorResponse = client.ask(ApiKey::FindCoordinator, 4, &request).await;
+            let joined: ShareGroupHeartbeatResponse = client.ask(ApiKey::ShareGroupHeartbeat, 1, &beat(0)).await;
+            if (found.coordinators[0].error_code, joined.error_code) == (0, 0) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, formed).await.expect("there is a coordinator at last");
+    let start = alter(client, 0).await;
+    assert_eq!(start, Err(ErrorCode::NonEmptyGroup.code()), "it has a member");
+    let left: ShareGroupHeartbeatResponse = client.ask(ApiKey::ShareGroupHeartbeat, 1, &beat(-1)).await;
+    assert_eq!(left.error_code, 0);
+}
+
+async fn describe(client: &mut Client, all: bool) -> Result<Vec<i64>, i16> {
+    let topic = DescribeShareGroupOffsetsRequestTopic::default().with_topic_name(text(TOPIC).into());
+    let group = DescribeShareGroupOffsetsRequestGroup::default()
+        .with_group_id(text("g").into())
+        .with_topics((!all).then(|| vec![topic.with_partitions(vec![0])]));
+    let request = DescribeShareGroupOffsetsRequest::default().with_groups(vec![group]);
+    let answer: DescribeShareGroupOffsetsResponse = client.ask(ApiKey::DescribeShareGroupOffsets, 0, &request).await;
+    match answer.groups[0].error_code {
+        0 => Ok(answer.groups[0].topics.iter().flat_map(|topic| &topic.partitions).map(|p| p.start_offset).collect()),
+        error => Err(error),
+    }
+}
+
+async fn alter(client: &mut Client, start: i64) -> Result<i16, i16> {
+    let partition = AlterShareGroupOffsetsRequestPartition::default().with_start_offset(start);
+    let topic = AlterShareGroupOffsetsRequestTopic::default().with_topic_name(text(TOPIC).into());
+    let request = AlterShareGroupOffsetsRequest::default()
+        .with_group_id(text("g").into())
+        .with_topics(vec![topic.with_partitions(vec![partition])]);
+    let answer: AlterShareGroupOffsetsResponse = client.ask(ApiKey::AlterShareGroupOffsets, 0, &request).await;
+    match answer.error_code {
+        0 => Ok(answer.responses[0].partitions[0].error_code),
+        error => Err(error),
+    }
+}
+
+async fn delete(client: &mut Client) -> i16 {
+    let topic = DeleteShareGroupOffsetsRequestTopic::default().with_topic_name(text(TOPIC).into());
+    let request = DeleteShareGroupOffsetsRequest::default().with_group_id(text("g").into()).with_topics(vec![topic]);
+    let answer: DeleteShareGroupOffsetsResponse = client.ask(ApiKey::DeleteShareGroupOffsets, 0, &request).await;
+    assert_eq!(answer.error_code, 0);
+    answer.responses[0].error_code
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_group_is_can_be_seen_set_and_forgotten() {
+    let (node, mut client, _, id, _dir) = stage(10).await;
+    assert!(describe(&mut client, true).await.is_err(), "there is no such group");
+    form_group(&mut client).await;
+    assert_eq!(describe(&mut client, true).await, Ok(vec![]));
+    assert_eq!(describe(&mut client, false).await, Ok(vec![-1]));
+    assert_eq!(delete(&mut client).await, ErrorCode::UnknownTopicOrPartition.code());
+    let mut a = Member::new(&node, "a", id).await;
+    assert_eq!(a.acquire(4, 10_000).await, [(0, 3, 1)]);
+    assert_eq!(a.acknowledge(0, 1, &[ACCEPT]).await, 0);
+    assert_eq!(describe(&mut client, true).await, Ok(vec![2]));
+    assert_eq!(alter(&mut client, 7).await, Ok(0));
+    assert_eq!(describe(&mut client, false).await, Ok(vec![7]));
+    assert_eq!(a.acquire(100, 10_000).await, [(7, 9, 1)]);
+    assert_eq!(a.acknowledge(2, 3, &[ACCEPT]).await, 0, "what is below the start is over");
+    assert_eq!(delete(&mut client).await, 0);
+    assert_eq!(describe(&mut client, true).await, Ok(vec![]));
+    assert_eq!(a.acquire(100, 10_000).await, [(0, 9, 1)], "it begins anew");
+    let request = DeleteGroupsRequest::default().with_groups_names(vec![text("g").into()]);
+    let deleted: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, 2, &request).await;
+    assert_eq!(deleted.results[0].error_code, 0);
+    form_group(&mut client).await;
+    assert_eq!(describe(&mut client, true).await, Ok(vec![]), "nothing is left of the group before");
+    node.shut_down().await;
 }
