@@ -79,6 +79,13 @@ struct Pending {
     answer: oneshot::Sender<Option<Reply>>,
 }
 
+/// What of a partition may be delivered now.
+struct Offer {
+    key: Key,
+    ranges: Vec<(Offset, Offset)>,
+    state: Arc<PartitionState>,
+}
+
 /// What a decision's end is to bring.
 struct Then {
     key: Key,
@@ -279,9 +286,9 @@ impl Reign {
                 for partition in partitions {
                     let mut acquired = Acquired::none(*partition);
                     match self.offer(&group, &settings, partition, records) {
-                        Ok(Some((key, offered, state))) => {
+                        Ok(Some(Offer { key, ranges, state })) => {
                             let first = all.iter().all(|one: &Acquired| one.ranges.is_empty());
-                            let (ranges, pointers, size) = gather(&state, &offered, bytes, first);
+                            let (ranges, pointers, size) = gather(&state, &ranges, bytes, first);
                             bytes = bytes.saturating_sub(size);
                             let Some(live) = self.deliveries.get_mut(&key).and_then(|kept| kept.live.as_mut()) else {
                                 continue;
@@ -310,14 +317,13 @@ impl Reign {
     }
 
     /// What of the partition may be delivered now. Where the group comes to it, delivery begins first.
-    #[allow(clippy::type_complexity)]
     fn offer(
         &mut self,
         group: &Arc<str>,
         settings: &ShareSettings,
         partition: &Partition,
         records_max: u64,
-    ) -> Result<Option<(Key, Vec<(Offset, Offset)>, Arc<PartitionState>)>, ErrorCode> {
+    ) -> Result<Option<Offer>, ErrorCode> {
         let state = self.shard.replica().read(|state| state.partition(partition).cloned());
         let state = state.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let key = (state.slot, group.clone());
@@ -331,7 +337,7 @@ impl Reign {
         live.follow(state.log_start_offset);
         let limit = if settings.read_committed { state.last_stable_offset() } else { state.high_watermark };
         let offered = live.offer(limit, records_max, settings.locks_max as u64);
-        Ok((!offered.is_empty()).then_some((key, offered, state)))
+        Ok((!offered.is_empty()).then_some(Offer { key, ranges: offered, state }))
     }
 
     /// What a group has in a partition, or the error of one that it never came to: nothing of it is held.

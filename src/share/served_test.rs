@@ -203,6 +203,7 @@ async fn records_are_dealt_out_and_settled_one_by_one() {
     b.epoch = -1;
     assert_eq!(b.acknowledge(1, 1, &[ACCEPT]).await, 0);
     assert_eq!(a.acquire(100, 10_000).await, [(7, 9, 2)]);
+    b.epoch = 3;
     assert_eq!(b.acknowledge(7, 7, &[ACCEPT]).await, ErrorCode::ShareSessionNotFound.code());
     a.epoch += 1;
     assert_eq!(a.acknowledge(7, 7, &[ACCEPT]).await, ErrorCode::InvalidShareSessionEpoch.code());
@@ -253,6 +254,8 @@ async fn who_reads_what_is_committed_never_sees_what_was_aborted() {
             .with_producer_epoch(-1);
         let producer: InitProducerIdResponse = tokio::time::timeout(PATIENCE, async {
             loop {
+                let find = FindCoordinatorRequest::default().with_key_type(1).with_coordinator_keys(vec![text("x")]);
+                let _: FindCoordinatorResponse = client.ask(ApiKey::FindCoordinator, 4, &find).await;
                 let answer: InitProducerIdResponse = client.ask(ApiKey::InitProducerId, 4, &request).await;
                 if answer.error_code == 0 {
                     return answer;
