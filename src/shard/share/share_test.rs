@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use crate::shard::share::{Change, Progress, Run, ShareEntry, ShareUpdate};
-use crate::shard::{Append, Batch, Create, Entry, Outcome, Part, Refusal, State};
+use crate::shard::{Append, Batch, Create, Entry, Outcome, Part, Refusal, State, invariants};
 use crate::types::{ObjectId, Offset, StorageClass, TopicId};
 
 /// Slot 0 with a hundred records, in term 5.
@@ -25,7 +25,9 @@ fn apply(state: &mut State, term: u64, change: Change) -> Option<Outcome> {
     let updates = vec![ShareUpdate { slot: 0, group: "g".into(), change }];
     let entry = Entry::Share(ShareEntry { term, updates });
     assert_eq!(Entry::decode(&entry.encode()), Ok(entry.clone()));
-    state.apply(5, &entry.encode()).unwrap().outcome
+    let outcome = state.apply(5, &entry.encode()).unwrap().outcome;
+    assert!(invariants::hold(state));
+    outcome
 }
 
 fn taken() -> Option<Outcome> {
@@ -123,6 +125,7 @@ proptest! {
             }
             fates[first as usize..=(first + len) as usize].fill(Some((count, done)));
             apply(&mut state, 5, moved(0, &[run]));
+            prop_assert!(invariants::hold(&state));
             let Progress { start, runs, .. } = state.shares().get(0, "g").unwrap().clone();
             prop_assert!(runs.is_sorted_by(|a, b| a.last < b.first));
             for (offset, fate) in (0i64..).zip(&fates) {

@@ -42,6 +42,10 @@ impl Shares {
         self.slots.get(&slot)?.get(group)
     }
 
+    pub fn all(&self) -> impl Iterator<Item = (Slot, &Progress)> {
+        self.slots.iter().flat_map(|(slot, groups)| groups.values().map(|progress| (*slot, progress)))
+    }
+
     /// The slots of partitions that a group has come to.
     pub fn of_group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (Slot, &'a Progress)> {
         self.slots.iter().filter_map(move |(slot, groups)| Some((*slot, groups.get(group)?)))

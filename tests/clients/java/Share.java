@@ -33,6 +33,7 @@ public class Share {
     static final Map<Integer, AcknowledgeType> settled = new ConcurrentHashMap<>();
     static final AtomicInteger released = new AtomicInteger(), twice = new AtomicInteger(), failed = new AtomicInteger();
     static final CountDownLatch left = new CountDownLatch(RECORDS);
+    static volatile boolean stopping;
 
     public static void main(String[] arguments) throws Exception {
         String topic = arguments[1];
@@ -55,8 +56,8 @@ public class Share {
             }
         }
         boolean all = left.await(60, TimeUnit.SECONDS);
+        stopping = true;
         for (Thread member : members) {
-            member.interrupt();
             member.join();
         }
         System.out.printf("settled=%d released=%d twice=%d failed=%d shared=%s%n",
@@ -72,7 +73,7 @@ public class Share {
         Thread thread = new Thread(() -> {
             try (var consumer = new KafkaShareConsumer<>(configs, new StringDeserializer(), new StringDeserializer())) {
                 consumer.subscribe(List.of(topic));
-                while (left.getCount() > 0 && !Thread.currentThread().isInterrupted()) {
+                while (left.getCount() > 0 && !stopping) {
                     Map<Integer, AcknowledgeType> said = new HashMap<>();
                     for (var record : consumer.poll(Duration.ofMillis(500))) {
                         int i = Integer.parseInt(record.value());
@@ -90,8 +91,6 @@ public class Share {
                     }
                     said.forEach(Share::settle);
                 }
-            } catch (org.apache.kafka.common.errors.InterruptException e) {
-                // It is told to stop.
             } catch (RuntimeException e) {
                 e.printStackTrace();
                 failed.incrementAndGet();
