@@ -159,6 +159,10 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
         share_acknowledge_request::AcknowledgePartition::default().with_acknowledgement_batches(vec![ack; 2]);
     let topic = share_acknowledge_request::AcknowledgeTopic::default().with_partitions(vec![partition; 2]);
     api(&mut fuzz, ApiKey::ShareAcknowledge, &ShareAcknowledgeRequest::default().with_topics(vec![topic]));
+    let request = ShareGroupHeartbeatRequest::default().with_subscribed_topic_names(Some(vec![name(); 3]));
+    api(&mut fuzz, ApiKey::ShareGroupHeartbeat, &request);
+    let request = ShareGroupDescribeRequest::default().with_group_ids(vec![StrBytes::from_static_str("g").into(); 3]);
+    api(&mut fuzz, ApiKey::ShareGroupDescribe, &request);
     fuzz.finish("Kafka requests");
 }
 

@@ -54,6 +54,8 @@ mod consumer_served_test;
 mod pending_test;
 #[cfg(test)]
 mod served_test;
+#[cfg(test)]
+mod share_served_test;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,10 +6,10 @@ use kafka_protocol::messages::share_group_describe_response::{
 };
 use kafka_protocol::messages::{GroupId, ShareGroupDescribeRequest, ShareGroupDescribeResponse};
 
+use crate::admin::operations::ON_A_GROUP;
 use crate::batch::Segments;
 use crate::cluster::RootState;
 use crate::group::Groups;
-use crate::group::describe_groups::ALL_OPERATIONS;
 use crate::group::share::{ASSIGNOR, Ask, MemberDescribed, Reply};
 use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 use crate::shard::group::Assignment;
@@ -35,7 +35,7 @@ pub async fn share_group_describe(groups: &Groups, version: i16, body: Bytes) ->
         };
         let group = told(id, reply, &groups.cluster.view());
         answers.push(match request.include_authorized_operations && group.error_code == ErrorCode::None.code() {
-            true => group.with_authorized_operations(ALL_OPERATIONS),
+            true => group.with_authorized_operations(ON_A_GROUP),
             false => group,
         });
     }

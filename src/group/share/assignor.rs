@@ -103,8 +103,8 @@ fn rooms(before: &[&Assignment], partitions: &BTreeMap<Partition, usize>, all: u
 /// room: who that was.
 fn swap(hands: &mut [Hand], open: &mut VecDeque<usize>, partition: Partition) -> Option<usize> {
     let taker = *open.front()?;
-    let giving = hands.iter().enumerate().filter(|(_, hand)| !hand.contains(&partition));
-    let (giver, given) = { giving }.find_map(|(at, hand)| Some((at, *hand.difference(&hands[taker]).next()?)))?;
+    let mut without = hands.iter().enumerate().filter(|(_, hand)| !hand.contains(&partition));
+    let (giver, given) = without.find_map(|(at, hand)| Some((at, *hand.difference(&hands[taker]).next()?)))?;
     open.pop_front();
     hands[giver].remove(&given);
     hands[giver].insert(partition);

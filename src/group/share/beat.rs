@@ -109,10 +109,13 @@ fn validate(is: Epochs, said: i32) -> Result<(), Refusal> {
     if said == 0 || said == is.now || (said < is.now && said == is.before) {
         return Ok(());
     }
-    let than = if said > is.now { "greater" } else { "smaller" };
+    let (than, but) = match said > is.now {
+        true => ("greater", String::new()),
+        false => ("smaller", format!(", and it does not match the previous member epoch ({})", is.before)),
+    };
     let why = format!(
-        "The share group member has a {than} member epoch ({said}) than the one known by the group coordinator ({}). The \
-         member must abandon all its partitions and rejoin.",
+        "The share group member has a {than} member epoch ({said}) than the one known by the group coordinator \
+         ({}){but}. The member must abandon all its partitions and rejoin.",
         is.now
     );
     Err((ErrorCode::FencedMemberEpoch, why))

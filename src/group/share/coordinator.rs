@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::group::classic::{self, Listed, Waiter};
+use crate::group::classic::{Listed, Waiter};
 use crate::group::due::Due;
 use crate::group::share::live::{EMPTY, Live};
 use crate::group::share::{Ask, Reply};
@@ -62,7 +62,7 @@ pub struct Coordinator {
     settings: Settings,
     groups: HashMap<String, Live>,
     due: Due,
-    commands: Vec<Command>,
+    pub(super) commands: Vec<Command>,
 }
 
 /// One group's turn: what its transitions need besides the group itself.
@@ -182,30 +182,6 @@ impl Coordinator {
                 self.answer(waiter, reply);
             }
         }
-    }
-
-    /// What is asked in the words of the classic protocol. Nobody commits offsets here, or joins by it.
-    pub fn ask_classic(&mut self, (slot, id): (Slot, &str), ask: &classic::Ask, waiter: Waiter) {
-        let reply = match ask {
-            classic::Ask::Join(_) => {
-                let error = ErrorCode::InconsistentGroupProtocol;
-                classic::Reply::JoinFailed { error, member: String::new() }
-            }
-            classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) | classic::Ask::Leave(_) => {
-                classic::Reply::Failed(ErrorCode::UnknownMemberId)
-            }
-            classic::Ask::Commit(_) | classic::Ask::DeleteOffsets(_) => {
-                classic::Reply::Failed(ErrorCode::GroupIdNotFound)
-            }
-            classic::Ask::Describe => classic::Reply::Described(None),
-            classic::Ask::DeleteGroup if self.has(id) => classic::Reply::Failed(ErrorCode::NonEmptyGroup),
-            classic::Ask::DeleteGroup => {
-                let then = Then::Answer(waiter, group::Reply::Classic(classic::Reply::Done));
-                let (group, change) = (id.to_owned(), Change::Delete);
-                return self.commands.push(Command::Propose { slot, group, change, then });
-            }
-        };
-        self.commands.push(Command::Answer(waiter, group::Reply::Classic(reply)));
     }
 
     /// The end of what was proposed.

@@ -29,6 +29,7 @@
 mod ask;
 mod assignor;
 mod beat;
+mod classics;
 mod coordinator;
 mod live;
 

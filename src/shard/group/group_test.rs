@@ -299,6 +299,11 @@ fn a_step_of_one_member_costs_less_than_a_hundred_bytes() {
     let members = vec![("x".repeat(36), Some(change))];
     let change = ConsumerChange { revision: 1000, epoch: 100, members, ..ConsumerChange::default() };
     assert!(entry(1, 1 << 32, Change::Consumer(Box::new(change))).encode().len() < 100);
+    // Of a share group it is the epochs alone.
+    let change = ShareMemberChange { epochs: Some(Epochs { now: 100, before: 99 }), ..ShareMemberChange::default() };
+    let members = vec![("x".repeat(36), Some(change))];
+    let change = ShareChange { revision: 1000, epoch: 100, members, ..ShareChange::default() };
+    assert!(entry(1, 1 << 32, Change::Share(Box::new(change))).encode().len() < 100);
 }
 
 #[test]
