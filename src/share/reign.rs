@@ -387,12 +387,16 @@ impl Reign {
 
     fn expire(&mut self) {
         let now = Instant::now();
-        while let Some((_, key)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
+        while let Some((at, key)) = self.due.pop_first() {
+            if at > now {
+                self.due.insert((at, key));
+                return;
+            }
             let count_max = self.settings(&key.1).deliveries_max;
-            let runs = match self.deliveries.get_mut(&key).and_then(|kept| kept.live.as_mut()) {
-                Some(live) => live.expire(now, count_max),
-                None => Vec::new(),
-            };
+            let Some(kept) = self.deliveries.get_mut(&key) else { continue };
+            kept.due = None;
+            let Some(live) = &mut kept.live else { continue };
+            let runs = live.expire(now, count_max);
             self.let_go(key, runs);
         }
     }
