@@ -187,8 +187,8 @@ mod tests {
             // As in a group: of topics that nobody wants nothing is known.
             let counts: BTreeMap<TopicId, i32> = counts.iter().map(|(topic, count)| (*topic, *count))
                 .filter(|(topic, _)| subscribers.iter().any(|member| member.topics.contains(topic))).collect();
-            // Also by chance.
-            let alike = subscribers.windows(2).all(|two| two[0].topics == two[1].topics);
+            // Those who want different things may want the same by chance.
+            let same = subscribers.windows(2).all(|two| two[0].topics == two[1].topics);
             let assigned = assign(&subscribers, &counts);
             for (member, assigned) in subscribers.iter().zip(&assigned) {
                 prop_assert!(assigned.keys().all(|topic| member.topics.contains(topic)));
@@ -197,7 +197,7 @@ mod tests {
             assigned.iter().flat_map(each).for_each(|partition| *holders.entry(partition).or_default() += 1);
             for (topic, count) in &counts {
                 let players = subscribers.iter().filter(|member| member.topics.contains(topic)).count();
-                let all: i32 = if alike { counts.values().sum() } else { *count };
+                let all: i32 = if same { counts.values().sum() } else { *count };
                 let sharing = players.div_ceil(all as usize);
                 for index in 0..*count {
                     prop_assert_eq!(holders.remove(&(*topic, index)), Some(sharing));

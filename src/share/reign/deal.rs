@@ -43,7 +43,7 @@ impl Reign {
             Reply::Each(_) | Reply::Described(_) => true,
         };
         if enough || !patient {
-            let _ = answer.send(Some(reply));
+            let _ = answer.send(reply);
         } else {
             self.waiting.push(Waiting { ask, until, answer });
         }
@@ -155,7 +155,7 @@ impl Reign {
                 }
                 _ => Reply::Ready(true),
             };
-            let _ = waiting.answer.send(Some(reply));
+            let _ = waiting.answer.send(reply);
         }
     }
 }

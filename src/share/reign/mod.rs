@@ -8,20 +8,19 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
-use milepost_raft::Leadership;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::admin::Defaults;
 use crate::cluster::Cluster;
 use crate::commit::{Sequencers, decode_outcome};
-use crate::index::{OpenShard, Waiter};
+use crate::index::{OpenShard, Term, Waiter};
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
 use crate::shard::share::{Change, ShareEntry, ShareUpdate};
 use crate::shard::{Entry, Outcome, Refusal, Slot};
 use crate::share::delivery::Delivery;
-use crate::share::leaders::{Keeper, Request};
+use crate::share::leaders::{Dealing, Request};
 use crate::share::wire::{Ask, Reply, What};
 
 /// Entries on their way; what is decided meanwhile is gathered into the next one.
@@ -77,13 +76,13 @@ struct Kept {
 struct Waiting {
     ask: Ask,
     until: Instant,
-    answer: oneshot::Sender<Option<Reply>>,
+    answer: oneshot::Sender<Reply>,
 }
 
 struct Pending {
     left: usize,
     codes: Vec<ErrorCode>,
-    answer: oneshot::Sender<Option<Reply>>,
+    answer: oneshot::Sender<Reply>,
 }
 
 /// What a decision's end is to bring.
@@ -104,12 +103,12 @@ enum Of {
 }
 
 impl Reign {
-    pub fn begin(keeper: &Keeper, term: u64) -> Reign {
+    pub fn begin(dealing: &Dealing, shard: &Arc<OpenShard>, term: u64) -> Reign {
         Reign {
-            shard: keeper.shard.clone(),
-            cluster: keeper.cluster.clone(),
-            sequencers: keeper.sequencers.clone(),
-            defaults: keeper.defaults.clone(),
+            shard: shard.clone(),
+            cluster: dealing.cluster.clone(),
+            sequencers: dealing.sequencers.clone(),
+            defaults: dealing.defaults.clone(),
             term,
             deliveries: HashMap::new(),
             due: BTreeSet::new(),
@@ -124,12 +123,7 @@ impl Reign {
     }
 
     /// Until it ends: then those who still wait are sent elsewhere. False when nobody will ask again.
-    pub async fn run(
-        mut self,
-        stop: &mut watch::Receiver<bool>,
-        leadership: &mut watch::Receiver<Leadership>,
-        requests: &mut mpsc::Receiver<Request>,
-    ) -> bool {
+    pub async fn run(mut self, term: &mut Term<'_>, requests: &mut mpsc::Receiver<Request>) -> bool {
         loop {
             self.propose();
             if std::mem::take(&mut self.news) {
@@ -141,13 +135,7 @@ impl Reign {
             let patience = self.waiting.iter().map(|waiting| waiting.until).min();
             let wake_at = due.into_iter().chain(patience).min();
             tokio::select! {
-                changed = leadership.changed() => {
-                    let now = *leadership.borrow();
-                    if changed.is_err() || now.term != self.term || !now.ready {
-                        return changed.is_ok();
-                    }
-                }
-                changed = stop.changed() => return changed.is_ok(),
+                goes_on = term.over() => return goes_on,
                 Some(decided) = self.proposals.next() => self.decided(decided),
                 () = self.waiter.notified() => self.news = true,
                 () = sleep_until(wake_at.unwrap_or_else(Instant::now)), if wake_at.is_some() => {
@@ -162,7 +150,7 @@ impl Reign {
         }
     }
 
-    fn take(&mut self, ask: Ask, answer: oneshot::Sender<Option<Reply>>) {
+    fn take(&mut self, ask: Ask, answer: oneshot::Sender<Reply>) {
         let group: Arc<str> = ask.group.as_str().into();
         match &ask.what {
             What::Acquire { wait_ms, .. } | What::Look { wait_ms, .. } => {
@@ -198,10 +186,10 @@ impl Reign {
                     let runs = live.release(member, settings.deliveries_max);
                     self.let_go(key, runs);
                 }
-                let _ = answer.send(Some(Reply::Each(vec![0; partitions.len()])));
+                let _ = answer.send(Reply::Each(vec![0; partitions.len()]));
             }
             What::Describe { partitions } => {
-                let _ = answer.send(Some(Reply::Described(self.describe(&group, partitions.as_deref()))));
+                let _ = answer.send(Reply::Described(self.describe(&group, partitions.as_deref())));
             }
             What::Begin { starts } => {
                 let id = self.pend(starts.len(), answer);
@@ -280,9 +268,9 @@ impl Reign {
     }
 
     /// An answer with so many places.
-    fn pend(&mut self, count: usize, answer: oneshot::Sender<Option<Reply>>) -> u64 {
+    fn pend(&mut self, count: usize, answer: oneshot::Sender<Reply>) -> u64 {
         if count == 0 {
-            let _ = answer.send(Some(Reply::Each(Vec::new())));
+            let _ = answer.send(Reply::Each(Vec::new()));
             return 0;
         }
         self.pending_next += 1;
@@ -297,7 +285,7 @@ impl Reign {
         if pending.left == 0
             && let Some(Pending { codes, answer, .. }) = self.pending.remove(&id)
         {
-            let _ = answer.send(Some(Reply::Each(codes.into_iter().map(ErrorCode::code).collect())));
+            let _ = answer.send(Reply::Each(codes.into_iter().map(ErrorCode::code).collect()));
         }
     }
 }
