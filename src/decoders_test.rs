@@ -36,6 +36,7 @@ use crate::cluster::{Registration, RootEntry, RootMachine, RootState};
 use crate::connection::intake::DECODING_EXPANSION;
 use crate::object::{Key, layout, paths};
 use crate::protocol::{self, RequestHeader, produce};
+use crate::shard::share::{self, Run, ShareEntry, ShareUpdate};
 use crate::shard::transaction::{Change, TransactionEntry};
 use crate::shard::{Append, Batch, Entry, Markers, Outcome, Part, Refusal, Sequence, State, Target, Verdict};
 use crate::types::{ObjectId, Partition, Producer, StorageClass, TopicId};
@@ -149,6 +150,15 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     api(&mut fuzz, ApiKey::ListConfigResources, &request);
     let updates = vec![FeatureUpdateKey::default().with_feature(StrBytes::from_static_str("a")); 2];
     api(&mut fuzz, ApiKey::UpdateFeatures, &UpdateFeaturesRequest::default().with_feature_updates(updates));
+    let ack = share_fetch_request::AcknowledgementBatch::default().with_acknowledge_types(vec![1, 2]);
+    let partition = share_fetch_request::FetchPartition::default().with_acknowledgement_batches(vec![ack; 2]);
+    let topic = share_fetch_request::FetchTopic::default().with_partitions(vec![partition; 2]);
+    api(&mut fuzz, ApiKey::ShareFetch, &ShareFetchRequest::default().with_topics(vec![topic]));
+    let ack = share_acknowledge_request::AcknowledgementBatch::default().with_acknowledge_types(vec![1, 2]);
+    let partition =
+        share_acknowledge_request::AcknowledgePartition::default().with_acknowledgement_batches(vec![ack; 2]);
+    let topic = share_acknowledge_request::AcknowledgeTopic::default().with_partitions(vec![partition; 2]);
+    api(&mut fuzz, ApiKey::ShareAcknowledge, &ShareAcknowledgeRequest::default().with_topics(vec![topic]));
     let request = ShareGroupHeartbeatRequest::default().with_subscribed_topic_names(Some(vec![name(); 3]));
     api(&mut fuzz, ApiKey::ShareGroupHeartbeat, &request);
     let request = ShareGroupDescribeRequest::default().with_group_ids(vec![StrBytes::from_static_str("g").into(); 3]);
@@ -234,6 +244,12 @@ fn append() -> Append {
     Append { object, previous: 8, parts: vec![part(0), Part { start: 500, ..part(4) }] }
 }
 
+fn delivered(slot: u32) -> ShareUpdate {
+    let runs =
+        vec![Run { first: 7, last: 9, count: 1, done: true }, Run { first: 300, last: 301, count: 2, done: false }];
+    ShareUpdate { slot, group: "group".into(), change: share::Change::Move { epoch: 1, start: 5, runs } }
+}
+
 #[test]
 fn what_brokers_say_and_store_is_decoded_in_proportion() {
     let mut fuzz = Fuzz::new(4);
@@ -269,6 +285,7 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
             revision: 4,
             change: Change::Add { partitions: vec![(at(3, 1), 2), (at(3, 300), 7), (at(4, 0), 2)], started_at: 5 },
         }),
+        Entry::Share(ShareEntry { term: 2, updates: vec![delivered(3), delivered(400)] }),
     ];
     fuzz.run("shard entry", &entries.map(|entry| entry.encode().to_vec()), OURS, as_is, |bytes| {
         let _ = Entry::decode(&bytes);
@@ -307,6 +324,18 @@ fn what_brokers_say_and_store_is_decoded_in_proportion() {
     });
     fuzz.run("number of a transaction", &[vec![2, 0, 5, 102]], OURS, as_is, |bytes| {
         let _ = transaction::decode_results(&bytes);
+    });
+    let what = crate::share::What::Acquire {
+        member: "m".into(),
+        records_max: 500,
+        bytes_max: 1 << 20,
+        wait_ms: 500,
+        partitions: vec![at(2, 0), at(2, 7)],
+    };
+    let ask = crate::share::Ask { group: "g".into(), what };
+    fuzz.run("ask of a share group", &[crate::share::pack(&ask).to_vec()], SERDE, as_is, |bytes| {
+        let _ = crate::share::unpack::<crate::share::Ask>(&bytes);
+        let _ = crate::share::unpack::<crate::share::Reply>(&bytes);
     });
     fuzz.run("slots", &[vec![2, 0, 5, 1, 6]], OURS, as_is, |bytes| {
         let _ = commit::decode_slots(&bytes);

@@ -35,6 +35,7 @@ pub mod console;
 pub mod group;
 pub mod inspect;
 pub mod quota;
+pub mod share;
 pub mod survey;
 pub mod transaction;
 pub mod zone;

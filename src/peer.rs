@@ -45,6 +45,9 @@ pub const MARKERS: u8 = 30;
 /// Which transaction partitions are part of, or shall be → per partition, its number. Asked of the coordinator.
 pub const VERIFY: u8 = 31;
 
+/// What members of share groups want of partitions of a shard. Asked of the leader.
+pub const SHARE: u8 = 46;
+
 /// Names for metrics.
 pub fn kind_name(kind: u8) -> &'static str {
     match kind {
@@ -65,6 +68,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         TOPIC => "topic",
         MARKERS => "markers",
         VERIFY => "verify",
+        SHARE => "share",
         _ => milepost_raft::raft_kind_name(kind).unwrap_or("unknown"),
     }
 }

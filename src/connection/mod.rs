@@ -113,6 +113,9 @@ pub trait Router: Send + Sync + 'static {
     /// it is what the returned future yields. Dropped unfinished when the connection ends.
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending;
 
+    /// The connection is closed, whatever ended it.
+    fn ended(&self, _peer: &Peer) {}
+
     /// What ApiVersions tells beside the table of APIs.
     fn features(&self) -> Features {
         Features::default()

@@ -110,7 +110,7 @@ impl Server {
         shutdown: watch::Receiver<bool>,
     ) {
         self.metrics.connections_accepted.fetch_add(1, Relaxed);
-        let open = Open::new(self.clone());
+        let open = Open::new(self.clone(), peer.clone());
         if self.metrics.connections_open.load(Relaxed) > self.limits.connections_max as u64 {
             self.metrics.connections_refused.fetch_add(1, Relaxed);
             warn!(%peer, max = self.limits.connections_max, "too many connections");
@@ -136,18 +136,19 @@ impl Server {
 }
 
 /// Counts a connection while it lives, whatever ends it.
-struct Open(Arc<Server>);
+struct Open(Arc<Server>, Arc<Peer>);
 
 impl Open {
-    fn new(server: Arc<Server>) -> Self {
+    fn new(server: Arc<Server>, peer: Arc<Peer>) -> Self {
         server.metrics.connections_open.fetch_add(1, Relaxed);
-        Open(server)
+        Open(server, peer)
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.metrics.connections_open.fetch_sub(1, Relaxed);
+        self.0.router.ended(&self.1);
     }
 }
 

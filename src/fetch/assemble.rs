@@ -5,14 +5,14 @@ use crate::shard::BatchPointer;
 use crate::types::Offset;
 
 /// One batch inside a pointer's bytes.
-pub(super) struct Placed {
+pub(crate) struct Placed {
     pub header: Header,
     pub bytes: Bytes,
     pub base: Offset,
 }
 
 /// Walks the batches of a pointer; their offsets follow one another from the pointer's base.
-pub(super) fn batches(pointer: BatchPointer, bytes: Bytes) -> impl Iterator<Item = Result<Placed, batch::Error>> {
+pub(crate) fn batches(pointer: BatchPointer, bytes: Bytes) -> impl Iterator<Item = Result<Placed, batch::Error>> {
     let (mut rest, mut base) = (bytes, pointer.base);
     std::iter::from_fn(move || {
         if rest.is_empty() {

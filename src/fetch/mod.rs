@@ -29,8 +29,10 @@ mod prefetch;
 mod read;
 mod request;
 
+pub(crate) use assemble::batches;
 pub use handler::Fetch;
 pub use prefetch::prefetch;
+pub(crate) use read::{Missing, load};
 
 use crate::protocol::ErrorCode;
 use crate::protocol::fetch::FetchResponse;

@@ -13,7 +13,7 @@ use crate::types::Offset;
 
 /// Why a partition's bytes cannot be given now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(crate) enum Missing {
     /// The store does not answer: an empty answer now, and the client asks again.
     Later,
     /// The object is not there: perhaps the pointer has changed.
@@ -32,7 +32,7 @@ impl From<Missing> for ErrorCode {
 }
 
 /// The pointer's batches: from the cache, or made here if it is a transaction's end.
-pub(super) async fn load(cache: &Cache, pointer: &BatchPointer) -> Result<Bytes, Missing> {
+pub(crate) async fn load(cache: &Cache, pointer: &BatchPointer) -> Result<Bytes, Missing> {
     if let Some(end) = pointer.control {
         return Ok(build::transaction_end(end.producer(), end.commit, end.coordinator_epoch, pointer.max_timestamp));
     }

@@ -31,6 +31,6 @@ mod wire_test;
 pub use question::{AbortedFrom, Error, Found, ProducerSeen, Query, Question, Replies, Reply, bytes_of};
 pub use read_index::{answer_read_index, read_index};
 pub use reigns::{Office, Reigns, Term};
-pub use replica::{Incoming, Replica};
+pub use replica::{Incoming, Reader, Replica, Waiter};
 pub use replicas::{Replicas, answer_questions};
 pub use shards::{OpenShard, Shards};

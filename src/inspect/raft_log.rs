@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Identity, RootEntry, raft_dir};
 use crate::object::Paths;
 use crate::shard::group::Change;
+use crate::shard::share::ShareUpdate;
 use crate::shard::transaction::{self, TransactionEntry};
 use crate::shard::{Append, BatchPointer, Entry, State, Verdict};
 use crate::types::ROOT_SHARD;
@@ -150,6 +151,10 @@ impl Printer {
                 ("commit_offsets", json!({ "term": entry.term, "groups": groups }))
             }
             Ok(Entry::Transaction(entry)) => transaction(&entry),
+            Ok(Entry::Share(entry)) => {
+                let of = |update: &ShareUpdate| json!({ "slot": update.slot, "group": update.group });
+                ("deliver", json!({ "term": entry.term, "of": entry.updates.iter().map(of).collect::<Vec<_>>() }))
+            }
             Ok(Entry::GroupClock { term, clock_ms }) => ("group_clock", json!({ "term": term, "clock_ms": clock_ms })),
             Err(e) => ("unreadable", json!({ "error": e.to_string() })),
         }

@@ -12,6 +12,7 @@ use crate::fetch::Fetch;
 use crate::group::{self, Groups};
 use crate::produce::{Answer, Produce};
 use crate::protocol::{self, ApiKey, Features};
+use crate::share::{self, Share};
 use crate::transaction::{self, Transactions};
 
 /// How the names of listeners begin whose clients are in a zone; the zone follows.
@@ -24,6 +25,7 @@ pub(super) struct Rooms {
     pub admin: Arc<Admin>,
     pub groups: Arc<Groups>,
     pub transactions: Arc<Transactions>,
+    pub share: Arc<Share>,
 }
 
 #[async_trait]
@@ -31,7 +33,7 @@ impl Router for Rooms {
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending {
         let Request { api, version, client_id, body, memory, answer, .. } = request;
         let (admin, fetch, groups) = (self.admin.clone(), self.fetch.clone(), self.groups.clone());
-        let transactions = self.transactions.clone();
+        let (transactions, share) = (self.transactions.clone(), self.share.clone());
         let listener = peer.listener.strip_prefix(ZONE_LISTENER).map(Arc::from);
         let software = peer.software.get().cloned();
         let context = Context { client_id, address: peer.address, listener, software };
@@ -129,6 +131,20 @@ impl Router for Rooms {
             ApiKey::DescribeGroups => reply(async move { group::describe_groups(&groups, version, body).await }),
             ApiKey::ListGroups => reply(async move { group::list_groups(&groups, version, body).await }),
             ApiKey::DeleteGroups => reply(async move { group::delete_groups(&groups, version, body).await }),
+            ApiKey::ShareFetch => {
+                let peer = peer.clone();
+                reply(async move { share::share_fetch(&share, &peer, version, body, &answer).await })
+            }
+            ApiKey::DescribeShareGroupOffsets => {
+                reply(async move { share::describe_share_group_offsets(&share, &groups, version, body).await })
+            }
+            ApiKey::AlterShareGroupOffsets => {
+                reply(async move { share::alter_share_group_offsets(&share, &groups, version, body).await })
+            }
+            ApiKey::DeleteShareGroupOffsets => {
+                reply(async move { share::delete_share_group_offsets(&share, &groups, version, body).await })
+            }
+            ApiKey::ShareAcknowledge => reply(async move { share::share_acknowledge(&share, version, body).await }),
             ApiKey::OffsetDelete => reply(async move { group::offset_delete(&groups, version, body).await }),
             ApiKey::AlterConfigs => reply(async move { admin::alter_configs(&admin, &context, version, body).await }),
             ApiKey::IncrementalAlterConfigs => {
@@ -152,6 +168,10 @@ impl Router for Rooms {
             }
             other => async move { Outcome::Close(format!("{other:?} is advertised but not routed").into()) }.boxed(),
         }
+    }
+
+    fn ended(&self, peer: &Peer) {
+        self.share.connection_ended(peer.id);
     }
 
     fn features(&self) -> Features {

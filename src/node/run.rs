@@ -31,6 +31,7 @@ use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
 use crate::produce::{Produce, RECOMPRESSING_MAX};
 use crate::quota::Quotas;
+use crate::share;
 use crate::transaction::{self, Transactions, Verifier};
 use crate::types::StorageClass;
 use crate::upload::{self, Poison, Uploader};
@@ -72,6 +73,7 @@ pub struct Node {
     cluster: Cluster,
     coordinators: Arc<Coordinators>,
     transactions: Arc<transaction::Coordinators>,
+    sharing: Arc<share::Leaders>,
     #[cfg(any(test, feature = "simulation"))]
     shards: Arc<Shards>,
     stop: watch::Sender<bool>,
@@ -163,11 +165,14 @@ impl Node {
         let transacting =
             transaction::Coordinators::new(cluster.clone(), sequencers.clone(), endings, transaction_settings.clone());
         let transacting = Arc::new(transacting);
+        let sharing =
+            Arc::new(share::Leaders::new(cluster.clone(), sequencers.clone(), admin::static_settings(&config)));
         peers.seat(Seat {
             cluster: cluster.clone(),
             shards: shards.clone(),
             sequencers: sequencers.clone(),
             transactions: transacting.clone(),
+            shares: sharing.clone(),
         });
         let group_settings = group::Settings::from(&config);
         let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
@@ -175,17 +180,20 @@ impl Node {
         let closed = {
             let (coordinators, transacting, sequencers) =
                 (coordinators.clone(), transacting.clone(), sequencers.clone());
+            let sharing = sharing.clone();
             move |shard| {
                 coordinators.close(shard);
                 transacting.close(shard);
+                sharing.close(shard);
                 sequencers.close(shard);
             }
         };
         let opened = {
-            let (coordinators, transacting) = (coordinators.clone(), transacting.clone());
+            let (coordinators, transacting, sharing) = (coordinators.clone(), transacting.clone(), sharing.clone());
             move |shard: Arc<OpenShard>| {
                 sequencers.open(shard.clone());
                 coordinators.open(shard.clone());
+                sharing.open(shard.clone());
                 transacting.open(shard);
             }
         };
@@ -273,7 +281,13 @@ impl Node {
             transacting.clone(),
             transaction_settings,
         ));
-        let rooms = Rooms { produce, fetch, admin: admin.clone(), groups, transactions };
+        let share = Arc::new(share::Share::new(
+            cluster.clone(),
+            shards.clone(),
+            cache.clone(),
+            admin::static_settings(&config),
+        ));
+        let rooms = Rooms { produce, fetch, admin: admin.clone(), groups, transactions, share };
         let quotas = Arc::new(Quotas::new(cluster.clone()));
         let router = Throttling { rooms, quotas, cluster: cluster.clone(), zones: Zones::from(&config) };
         let server = Server::new(Arc::new(router), limits);
@@ -314,6 +328,7 @@ impl Node {
             cluster,
             coordinators,
             transactions: transacting,
+            sharing,
             #[cfg(any(test, feature = "simulation"))]
             shards,
             stop,
@@ -360,6 +375,7 @@ impl Node {
         // Members that wait for their groups would hold up the end.
         self.coordinators.stop();
         self.transactions.stop();
+        self.sharing.stop();
         let _ = self.stop.send(true);
         // Ends when pending answers are written. The console holds the server too; with the last handle on it goes
         // ingest, and with ingest the uploader, when everything is handed on.

@@ -10,6 +10,7 @@ use crate::cluster::{self, Cluster};
 use crate::commit::{Sequencers, answer_slots, split_shard};
 use crate::index::{OpenShard, Shards, answer_questions, answer_read_index};
 use crate::peer::{self, Answer};
+use crate::share;
 use crate::survey::told;
 use crate::transaction::{self, answer_verify};
 use crate::types::{ROOT_SHARD, ShardId, varint};
@@ -26,6 +27,7 @@ pub(super) struct Seat {
     pub shards: Arc<Shards>,
     pub sequencers: Arc<Sequencers>,
     pub transactions: Arc<transaction::Coordinators>,
+    pub shares: Arc<share::Leaders>,
 }
 
 impl Peers {
@@ -122,6 +124,10 @@ impl Seat {
             peer::VERIFY => {
                 let transactions = self.transactions.clone();
                 async move { answer_verify(&transactions, &shard, body).await.encode() }.boxed()
+            }
+            peer::SHARE => {
+                let shares = self.shares.clone();
+                async move { shares.answer(&shard, body).await.encode() }.boxed()
             }
             peer::QUESTIONS => {
                 let node = self.cluster.node().clone();

@@ -48,7 +48,7 @@ impl<R: Router> Router for Throttling<R> {
             };
             let of_bytes = match api {
                 ApiKey::Produce => quotas.count(Kind::Produce, &client_id, request_bytes as f64),
-                ApiKey::Fetch => quotas.count(Kind::Fetch, &client_id, body_bytes as f64),
+                ApiKey::Fetch | ApiKey::ShareFetch => quotas.count(Kind::Fetch, &client_id, body_bytes as f64),
                 _ => Duration::ZERO,
             };
             let percents = (starting + finishing).as_secs_f64() * 100.0;
@@ -56,6 +56,10 @@ impl<R: Router> Router for Throttling<R> {
             throttled(api, version, outcome, of_bytes.max(of_time))
         }
         .boxed()
+    }
+
+    fn ended(&self, peer: &Peer) {
+        self.rooms.ended(peer);
     }
 
     fn features(&self) -> Features {

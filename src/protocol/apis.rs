@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 54] = [
+pub const APIS: [Api; 59] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -78,6 +78,11 @@ pub const APIS: [Api; 54] = [
     api(ApiKey::PushTelemetry, 0, 0),
     api(ApiKey::ListConfigResources, 0, 1),
     api(ApiKey::UpdateFeatures, 0, 2),
+    api(ApiKey::ShareFetch, 1, 1),
+    api(ApiKey::ShareAcknowledge, 1, 1),
+    api(ApiKey::DescribeShareGroupOffsets, 0, 0),
+    api(ApiKey::AlterShareGroupOffsets, 0, 0),
+    api(ApiKey::DeleteShareGroupOffsets, 0, 0),
 ];
 
 /// What we make of an API key and version on the wire.

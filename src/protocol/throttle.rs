@@ -108,6 +108,11 @@ mod tests {
             GetTelemetrySubscriptions GetTelemetrySubscriptionsResponse,
             PushTelemetry PushTelemetryResponse,
             ListConfigResources ListConfigResourcesResponse,
+            ShareFetch ShareFetchResponse,
+            ShareAcknowledge ShareAcknowledgeResponse,
+            DescribeShareGroupOffsets DescribeShareGroupOffsetsResponse,
+            AlterShareGroupOffsets AlterShareGroupOffsetsResponse,
+            DeleteShareGroupOffsets DeleteShareGroupOffsetsResponse,
         };
         for (api, says) in said {
             assert!(says, "{api:?}");

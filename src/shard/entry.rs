@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::shard::group::{self, GroupCommits, GroupEntry};
 use crate::shard::marker::Markers;
+use crate::shard::share::{self, ShareEntry};
 use crate::shard::transaction::{self, TransactionEntry};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ObjectId, Offset, Partition, Producer, Timestamp, TopicId};
@@ -42,6 +43,7 @@ pub enum Entry {
         change: u64,
     },
     Transaction(TransactionEntry),
+    Share(ShareEntry),
     /// Time has passed for groups and transactions whose coordinator had nothing to say.
     GroupClock {
         term: u64,
@@ -137,7 +139,7 @@ const TRIM: u8 = 44;
 // 20 to 24: a transaction's.
 const STAMPING: u8 = 36;
 const MARKERS: u8 = 40;
-// 41 and 47: a group's.
+// 41 and 47: a group's. 46: a share group's progress.
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -194,6 +196,7 @@ impl Entry {
             Entry::Group(entry) => entry.put(&mut out),
             Entry::GroupCommits(entry) => entry.put(&mut out),
             Entry::Transaction(entry) => entry.put(&mut out),
+            Entry::Share(entry) => entry.put(&mut out),
             Entry::GroupClock { term, clock_ms } => {
                 out.put_slice(&[GROUP_CLOCK, 1]);
                 varint::put(&mut out, *term);
@@ -238,6 +241,7 @@ impl Entry {
                 1,
             ) => Entry::Group(GroupEntry::read(kind, &mut r)?),
             (group::COMMITS, 1) => Entry::GroupCommits(GroupCommits::read(&mut r)?),
+            (share::SHARE, 1) => Entry::Share(ShareEntry::read(&mut r)?),
             (MARKERS, 1) => Entry::Markers(Markers::read(&mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },
             (STAMPING, 1) => {

@@ -48,12 +48,27 @@ pub fn open_transactions_agree(partition: &PartitionState) -> bool {
     partition.transactions.open().eq(open) && partition.transactions.aborted_are_ordered()
 }
 
+/// What share groups have got of a partition is in order, behind a start that is not before the log's.
+pub fn deliveries_are_ordered(state: &State) -> bool {
+    state.shares().all().all(|(slot, progress)| {
+        let log_start = state.slot(slot).map(|partition| partition.log_start_offset);
+        log_start.is_some_and(|log_start| log_start <= progress.start)
+            && progress
+                .runs
+                .first()
+                .is_none_or(|run| progress.start <= run.first && !(run.done && run.first == progress.start))
+            && progress.runs.iter().all(|run| run.first <= run.last)
+            && progress.runs.is_sorted_by(|a, b| a.last < b.first)
+    })
+}
+
 /// All of the above, over every partition.
 pub fn hold(state: &State) -> bool {
-    state.partitions().all(|p| {
-        let in_order = spans_are_contiguous(p) && watermarks_are_ordered(p) && epochs_only_grow(p);
-        in_order && sequences_have_one_offset(p) && open_transactions_agree(p)
-    })
+    deliveries_are_ordered(state)
+        && state.partitions().all(|p| {
+            let in_order = spans_are_contiguous(p) && watermarks_are_ordered(p) && epochs_only_grow(p);
+            in_order && sequences_have_one_offset(p) && open_transactions_agree(p)
+        })
 }
 
 /// What debug builds check after every entry, in constant time: the end of the log.

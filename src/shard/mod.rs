@@ -7,7 +7,7 @@
 //!   Refusals are results, never errors.
 //! - **Never knows**: async, clocks, wire formats of Kafka, the object store, record bytes.
 //!   Groups and their committed offsets ([`group`]) are part of the same state, and so are transactional ids
-//!   ([`transaction`]).
+//!   ([`transaction`]) and how far share groups have come ([`share`]).
 //! - **Limits**: five batches remembered and five held per producer and partition; verdicts of the last 128 objects per broker.
 
 mod chain;
@@ -18,6 +18,7 @@ mod marker;
 mod partition;
 mod pointer;
 mod producer;
+pub mod share;
 mod snapshot;
 mod stable;
 mod state;

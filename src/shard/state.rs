@@ -9,6 +9,7 @@ use crate::shard::entry::{Append, Batch, Create, DecodeError, Entry, Fence, Rele
 use crate::shard::group::Groups;
 use crate::shard::marker::Markers;
 use crate::shard::partition::{PartitionState, Placed};
+use crate::shard::share::{ShareEntry, ShareUpdate, Shares};
 use crate::shard::transaction::Transactions;
 use crate::shard::verdict::{Outcome, Refusal, Released, Verdict};
 use crate::types::{BrokerEpoch, BrokerId, Offset, Partition, Timestamp, TopicId, arc_map};
@@ -23,6 +24,8 @@ pub struct State {
     fences: BTreeMap<BrokerId, (BrokerEpoch, u64)>,
     groups: Groups,
     transactions: Transactions,
+    #[serde(default)]
+    shares: Shares,
     /// Derived from `partitions`; rebuilt after a restore.
     #[serde(skip)]
     by_id: HashMap<Partition, Slot>,
@@ -69,8 +72,13 @@ impl State {
                     effect.outcome = Some(Outcome::Fenced);
                 }
             }
+            Entry::Share(entry) if entry.term == term => self.share(entry, &mut effect),
             Entry::GroupClock { term: decided, clock_ms } if decided == term => self.groups.advance(clock_ms),
-            Entry::Group(_) | Entry::GroupCommits(_) | Entry::Transaction(_) | Entry::GroupClock { .. } => {
+            Entry::Group(_)
+            | Entry::GroupCommits(_)
+            | Entry::Transaction(_)
+            | Entry::Share(_)
+            | Entry::GroupClock { .. } => {
                 effect.outcome = Some(Outcome::Fenced);
             }
         }
@@ -102,6 +110,10 @@ impl State {
 
     pub fn transactions(&self) -> &Transactions {
         &self.transactions
+    }
+
+    pub fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     pub fn partitions(&self) -> impl Iterator<Item = &Arc<PartitionState>> {
@@ -194,6 +206,7 @@ impl State {
             }
             self.groups.forget_slot(slot);
             self.transactions.forget_slot(slot);
+            self.shares.forget_slot(slot);
             effect.changed.push(slot);
         }
         self.groups.forget_topic(topic);
@@ -281,6 +294,14 @@ impl State {
         effect.outcome = Some(Outcome::Marked(results));
     }
 
+    fn share(&mut self, entry: ShareEntry, effect: &mut Effect) {
+        let one = |update: ShareUpdate| {
+            let partition = self.partitions.get(&update.slot).ok_or(Refusal::UnknownPartition)?;
+            self.shares.apply(update, partition.log_start_offset)
+        };
+        effect.outcome = Some(Outcome::Marked(entry.updates.into_iter().map(one).collect()));
+    }
+
     /// Whether [`Entry::ExpireProducers`] would change anything.
     pub fn has_producers_before(&self, time: Timestamp) -> bool {
         self.partitions.values().any(|partition| partition.has_producers_before(time))
@@ -299,6 +320,7 @@ impl State {
             if let Some(partition) = self.partitions.get_mut(slot)
                 && Arc::make_mut(partition).trim(*start)
             {
+                self.shares.follow(*slot, *start);
                 effect.changed.push(*slot);
             }
         }

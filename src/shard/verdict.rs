@@ -43,7 +43,7 @@ pub enum Refusal {
     /// Not of the transaction that is open, or of one that is over.
     #[serde(rename = "t")]
     WrongTransaction,
-    /// A marker of a coordinator that has been followed by another.
+    /// A marker of a coordinator that has been followed by another; a decision in an epoch of delivery that is over.
     #[serde(rename = "c")]
     StaleCoordinator,
 }
@@ -57,7 +57,7 @@ pub enum Outcome {
     OutOfTurn { last: u64 },
     /// Its broker epoch or sequence is below the fence, or (a coordinator's decision) its term is over: never again.
     Fenced,
-    /// Of markers, one for each partition: it is over there.
+    /// Of markers, one for each partition: it is over there. Of a leader's decisions for share groups, one for each.
     Marked(Vec<Result<(), Refusal>>),
     /// Of a commit within a transaction: not taken.
     Refused(Refusal),

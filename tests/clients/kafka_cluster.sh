@@ -37,6 +37,8 @@ min.insync.replicas=$((replication > 1 ? 2 : 1))
 offsets.topic.replication.factor=$replication
 transaction.state.log.replication.factor=$replication
 transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=$replication
+share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 ${KAFKA_PROPERTIES:-}
 EOF

@@ -220,6 +220,35 @@ copies() {
     same "$(sort -n "$WORK/committed" | uniq | wc -l)" 3000
 }
 
+# Two members of a share group settle every record of a partition once, but those that they release.
+shares() {
+    timeout 120 java -Xmx256m -XX:+UseSerialGC -Dlog4j2.level=ERROR -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" \
+        "$HERE/Share.java" "$BOOTSTRAP" "java-share-$RUN" >"$WORK/shared" 2>"$WORK/share.err" ||
+        { cat "$WORK/shared" && tail -n 20 "$WORK/share.err" && return 1; }
+    same "$(cat "$WORK/shared")" 'settled=400 released=40 twice=0 failed=0 shared=true'
+}
+
+share_groups() { tool consumer.group.ShareGroupCommand "$@"; }
+# Where the group is in its topic's one partition.
+share_start() {
+    share_groups --describe --group "java-share-$RUN" --offsets 2>"$WORK/groups.err" | awk -v t="java-share-$RUN" '$2 == t {print $4}'
+}
+
+administers_share_groups() {
+    local group=java-share-$RUN
+    # Kafka's own coordinator shows a start that lags behind what was settled last.
+    until_true share_is_empty "$group" && share_groups --list | grep -q "^$group" && [ "$(share_start)" -gt 0 ] &&
+        ! share_groups --describe --group "$group" --members 2>/dev/null | grep "^$group" || return
+    share_groups --reset-offsets --group "$group" --topic "$group" --to-earliest --execute >"$WORK/reset" ||
+        { cat "$WORK/reset" && return 1; }
+    same "$(share_start)" 0 || return
+    share_groups --delete-offsets --group "$group" --topic "$group" >"$WORK/deleted" || { cat "$WORK/deleted" && return 1; }
+    same "$(share_start | tr -d -)" '' || return
+    share_groups --delete --group "$group" >"$WORK/deleted" || { cat "$WORK/deleted" && return 1; }
+    ! share_groups --list | grep "^$group" || { echo "it is still listed" && return 1; }
+}
+share_is_empty() { share_groups --describe --group "$1" --state 2>/dev/null | grep -q "$1.*Empty"; }
+
 deletes() {
     topic --delete --topic "java-$RUN" && until_true gone "java-$RUN"
 }
@@ -245,5 +274,7 @@ claim transactional_message_copier_copies_each_record_once copies
 RUN=$RUN-group
 claim transactional_message_copier_copies_as_a_member_of_its_group copies --group-mode --use-group-metadata
 RUN=${RUN%-group}
+claim members_of_a_share_group_settle_each_record_once shares
+claim share_groups_command_lists_describes_resets_and_deletes administers_share_groups
 claim topic_command_deletes deletes
 tally java
