@@ -1,28 +1,9 @@
 #!/usr/bin/env bash
 # The programs that Apache Kafka's own system tests are made of, and their oracle: what was acknowledged is read, once;
 # what was copied in transactions is the input, exactly once. Also while a broker is killed every 20 s.
-#
-#   BOUNCE_SECONDS=60      how long brokers are killed, in each of the two cases
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-RUN=$(date +%s) BOUNCE_SECONDS=${BOUNCE_SECONDS:-60}
-
-java_tool() { # CLASS ARGUMENT…
-    local class=$1
-    shift
-    exec java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-Dlog4j2.level=${LOG_LEVEL:-WARN}" \
-        -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" "org.apache.kafka.tools.$class" "$@"
-}
-tool() { # SECONDS CLASS ARGUMENT…
-    local seconds=$1
-    shift
-    (timeout -k 5 "$seconds" bash -c "$(declare -f java_tool); STOCK_BUILD='$STOCK_BUILD'; java_tool \"\$@\"" - "$@")
-}
-at() { echo "--bootstrap-server $CLUSTER_BOOTSTRAP"; }
-topic() { # NAME PARTITIONS
-    # shellcheck disable=SC2046 # two words
-    tool 60 TopicCommand $(at) --create --topic "$1" --partitions "$2"
-}
+. "$(dirname "${BASH_SOURCE[0]}")/java.sh"
 
 compatibility() {
     # shellcheck disable=SC2046
@@ -30,17 +11,6 @@ compatibility() {
         --cluster-id-supported true --expect-record-too-large-exception false --create-topics-supported true \
         --describe-acls-supported "$([ "${TARGET:-milepost}" = kafka ] && echo true || echo false)" \
         --describe-configs-supported true --idempotent-producer-supported true
-}
-
-# Brokers one after the other, killed and started again 5 s later, until the time is over.
-bounce() {
-    local until=$((SECONDS + BOUNCE_SECONDS)) n=1
-    while [ "$SECONDS" -lt "$until" ]; do
-        cluster_kill_broker "$n" && sleep 5
-        cluster_launch_broker "$n" && cluster_wait_ready || return
-        n=$((n % 3 + 1))
-        sleep 10
-    done
 }
 
 # Writes COUNT values at PER_SECOND, and reads with a group as long as it takes; PREPARE goes to the consumer.

@@ -2,6 +2,8 @@
 
 usage: oracle.py consumed PRODUCED CONSUMED     what VerifiableProducer was acknowledged, VerifiableConsumer read
        oracle.py copied PRODUCED COPY           a topic's committed records, one a line, are what was produced
+       oracle.py lines once|repeats WRITTEN READ    the lines of one file are those of another, in order; with repeats, a line
+                                        that was read may be read again, with what follows
 """
 
 import json
@@ -62,5 +64,18 @@ def copied(produced, copy):
     print(f"{sum(due.values())} records copied exactly once")
 
 
+def lines(how, written, read):
+    due, got = open(written).read().splitlines(), open(read).read().splitlines()
+    first = list(dict.fromkeys(got))
+    if first != due:
+        missing, extra = Counter(due) - Counter(first), Counter(first) - Counter(due)
+        sys.exit(f"of {len(due)} lines {sum(missing.values())} are missing {list(missing)[:3]}, {sum(extra.values())} were never "
+                 f"written {list(extra)[:3]}" + ("" if missing or extra else "; they are in another order"))
+    if how == "once" and len(got) != len(due):
+        twice = [line for line, times in Counter(got).items() if times > 1]
+        sys.exit(f"{len(twice)} of {len(due)} lines are there more than once, {twice[:3]} among them")
+    print(f"{len(due)} lines, {len(got) - len(due)} repeats")
+
+
 if __name__ == "__main__":
-    {"consumed": consumed, "copied": copied}[sys.argv[1]](*sys.argv[2:])
+    {"consumed": consumed, "copied": copied, "lines": lines}[sys.argv[1]](*sys.argv[2:])
