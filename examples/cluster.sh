@@ -10,7 +10,8 @@
 #
 # Sets CLUSTER_BOOTSTRAP, CLUSTER_KAFKA[N], CLUSTER_METRICS[N], CLUSTER_ZONES, CLUSTER_STORE,
 # CLUSTER_S3 and CLUSTER_DIR. PROFILE is dev or release; CLUSTER_S3_ARGS goes to the S3 server. CLUSTER_PREBUILT=DIR
-# takes the programs from there (milepost, examples/s3_server) and builds nothing.
+# takes the programs from there (milepost, examples/s3_server) and builds nothing. CLUSTER_PORTS_FROM keeps clusters apart
+# whose brokers are killed at the same time: another may take the port of a broker that is away.
 #
 # With CLUSTER_STORES=zonal each zone has an S3 server of its own, CLUSTER_S3[N], and objects are in all of them:
 #   cluster_launch_store N        starts zone N's server again, empty
@@ -46,11 +47,12 @@ cluster_build() {
 }
 
 cluster_choose_ports() {
-    local n zonal=0 wanted=(9000)
-    for n in $(seq "$CLUSTER_BROKERS"); do wanted+=($((9091 + n)) $((9191 + n)) $((9291 + n))); done
+    local n zonal=0 from=${CLUSTER_PORTS_FROM:-9000}
+    local wanted=("$from")
+    for n in $(seq "$CLUSTER_BROKERS"); do wanted+=($((from + 91 + n)) $((from + 191 + n)) $((from + 291 + n))); done
     if [ "${CLUSTER_STORES:-one}" = zonal ]; then
         zonal=$CLUSTER_BROKERS
-        for n in $(seq "$zonal"); do wanted+=($((9000 + n))); done
+        for n in $(seq "$zonal"); do wanted+=($((from + n))); done
     fi
     local ports
     ports=($(python3 "$CLUSTER_ROOT/examples/free_ports.py" "${wanted[@]}")) || return 1

@@ -59,7 +59,7 @@ killed() { # N
 }
 end_workers() {
     local pid
-    for pid in "${WORKERS[@]}" "${WRITERS[@]}"; do kill -9 "$pid" 2>/dev/null; done
+    for pid in "${WORKERS[@]}" "${WRITERS[@]}"; do kill -9 "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; done
     WORKERS=() WRITERS=()
 }
 

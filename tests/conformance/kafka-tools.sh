@@ -32,29 +32,37 @@ produced_and_consumed() { # NAME COUNT PER_SECOND BOUNCE|quiet [CONSUMER-ARGUMEN
     python3 "$CONFORMANCE_DIR/oracle.py" consumed "$wrote" "$read"
 }
 
+# Until everything is copied, however often it ends by an error: as Kafka's test does, it is started again.
+copier() { # NAME [ARGUMENT…]
+    local name=$1
+    shift
+    for _ in $(seq 10); do
+        tool $((BOUNCE_SECONDS + 300)) TransactionalMessageCopier --broker-list "$CLUSTER_BOOTSTRAP" --input-topic "$name-in" \
+            --input-partition 0 --output-topic "$name-out" --transactional-id "$name" --consumer-group "$name" \
+            --transaction-size 100 --transaction-timeout 10000 --enable-random-aborts "$@" && return
+        echo "ended by an error"
+    done
+    return 1
+}
+
 copied() { # NAME COUNT BOUNCE|quiet [COPIER-ARGUMENT…]
-    local name=$1-$RUN count=$2 how=$3 copier code read=$CONFORMANCE_LOGS/$1.out
+    local name=$1-$RUN count=$2 how=$3 copier code=0 read=$CONFORMANCE_LOGS/$1.out
     shift 3
     topic "$name-in" 1 && topic "$name-out" 1 || return
     # shellcheck disable=SC2046
     tool 300 VerifiableProducer $(at) --topic "$name-in" --max-messages "$count" --throughput -1 --acks -1 >"$read.in" || return
-    # As Kafka's test does, the copier is started again where it ended by an error.
-    (
-        for _ in $(seq 10); do
-            tool 300 TransactionalMessageCopier --broker-list "$CLUSTER_BOOTSTRAP" --input-topic "$name-in" \
-                --input-partition 0 --output-topic "$name-out" --transactional-id "$name" --consumer-group "$name" \
-                --transaction-size 100 --transaction-timeout 10000 --enable-random-aborts "$@" && exit 0
-        done
-        exit 1
-    ) >"$read.copier" &
+    copier "$name" "$@" >"$read.copier" &
     copier=$!
-    [ "$how" = quiet ] || bounce || return
-    wait "$copier" || { tail -n 3 "$read.copier" && return 1; }
+    if [ "$how" = bounce ]; then
+        bounce || code=1
+        kill -0 "$copier" 2>/dev/null || echo "everything was copied before the last was killed"
+    fi
+    wait "$copier" && [ "$code" -eq 0 ] || { tail -n 3 "$read.copier" && return 1; }
     # One more than there should be: a duplicate would come before the time is over.
+    committed "$name-out" $((count + 1)) >"$read"
     # shellcheck disable=SC2046
-    LOG_LEVEL=OFF tool 120 consumer.ConsoleConsumer $(at) --topic "$name-out" --from-beginning --timeout-ms 15000 \
-        --max-messages $((count + 1)) --isolation-level read_committed >"$read"
-    python3 "$CONFORMANCE_DIR/oracle.py" copied "$read.in" "$read"
+    code=$(tool 60 GetOffsetShell $(at) --topic "$name-out") &&
+        python3 "$CONFORMANCE_DIR/oracle.py" copied "$read.in" "$read" "$read.copier" "${code##*:}"
 }
 
 install_java || fail "Kafka's tools"
@@ -68,5 +76,5 @@ try transactional_copier copied copier 5000 quiet
 try transactional_copier_of_a_group copied group-copier 5000 quiet --group-mode --use-group-metadata
 try verifiable_producer_and_consumer_while_brokers_are_killed \
     produced_and_consumed bounced $((BOUNCE_SECONDS * 500)) 500 bounce
-try transactional_copier_while_brokers_are_killed copied bounced-copier 50000 bounce --group-mode --use-group-metadata
+try transactional_copier_while_brokers_are_killed copied bounced-copier $((BOUNCE_SECONDS * 1500)) bounce --group-mode --use-group-metadata
 end

@@ -62,7 +62,7 @@ killed() { # N
 }
 end_instances() {
     local n
-    for n in "${!INSTANCES[@]}"; do kill -9 "${INSTANCES[$n]}" 2>/dev/null; done
+    for n in "${!INSTANCES[@]}"; do kill -9 "${INSTANCES[$n]}" 2>/dev/null && wait "${INSTANCES[$n]}" 2>/dev/null; done
 }
 
 # Everything that was written is counted; then all instances are closed, and what they left is held against it.
