@@ -33,25 +33,26 @@ produced_and_consumed() { # NAME COUNT PER_SECOND BOUNCE|quiet [CONSUMER-ARGUMEN
 }
 
 # Until everything is copied, however often it ends by an error: as Kafka's test does, it is started again.
-copier() { # NAME [ARGUMENT…]
-    local name=$1
-    shift
+copier() { # NAME SIZE [ARGUMENT…]
+    local name=$1 size=$2
+    shift 2
     for _ in $(seq 10); do
         tool $((BOUNCE_SECONDS + 300)) TransactionalMessageCopier --broker-list "$CLUSTER_BOOTSTRAP" --input-topic "$name-in" \
             --input-partition 0 --output-topic "$name-out" --transactional-id "$name" --consumer-group "$name" \
-            --transaction-size 100 --transaction-timeout 10000 --enable-random-aborts "$@" && return
+            --transaction-size "$size" --transaction-timeout 10000 --enable-random-aborts "$@" && return
         echo "ended by an error"
     done
     return 1
 }
 
-copied() { # NAME COUNT BOUNCE|quiet [COPIER-ARGUMENT…]
-    local name=$1-$RUN count=$2 how=$3 copier code=0 read=$CONFORMANCE_LOGS/$1.out
-    shift 3
+# COUNT records in transactions of SIZE.
+copied() { # NAME COUNT SIZE BOUNCE|quiet [COPIER-ARGUMENT…]
+    local name=$1-$RUN count=$2 size=$3 how=$4 copier code=0 read=$CONFORMANCE_LOGS/$1.out
+    shift 4
     topic "$name-in" 1 && topic "$name-out" 1 || return
     # shellcheck disable=SC2046
     tool 300 VerifiableProducer $(at) --topic "$name-in" --max-messages "$count" --throughput -1 --acks -1 >"$read.in" || return
-    copier "$name" "$@" >"$read.copier" &
+    copier "$name" "$size" "$@" >"$read.copier" &
     copier=$!
     if [ "$how" = bounce ]; then
         bounce || code=1
@@ -72,9 +73,10 @@ try client_compatibility_test compatibility
 try verifiable_producer_and_consumer produced_and_consumed plain 10000 2000 quiet
 try verifiable_static_member produced_and_consumed static 10000 2000 quiet --group-instance-id one
 try verifiable_consumer_protocol produced_and_consumed protocol 10000 2000 quiet --group-protocol CONSUMER
-try transactional_copier copied copier 5000 quiet
-try transactional_copier_of_a_group copied group-copier 5000 quiet --group-mode --use-group-metadata
+try transactional_copier copied copier 5000 100 quiet
+try transactional_copier_of_a_group copied group-copier 5000 100 quiet --group-mode --use-group-metadata
 try verifiable_producer_and_consumer_while_brokers_are_killed \
     produced_and_consumed bounced $((BOUNCE_SECONDS * 500)) 500 bounce
-try transactional_copier_while_brokers_are_killed copied bounced-copier $((BOUNCE_SECONDS * 1500)) bounce --group-mode --use-group-metadata
+# Small transactions, so that there are some until the last broker is killed.
+try transactional_copier_while_brokers_are_killed copied bounced-copier $((BOUNCE_SECONDS * 800)) 20 bounce --group-mode --use-group-metadata
 end

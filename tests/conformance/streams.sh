@@ -116,7 +116,7 @@ coming_and_going() { # TIMES
     for times in $(seq "$1"); do goes "$times" && running $((times % 3 + 1)) || return; done
 }
 
-# One that comes back in time has its partitions as if it had not been away.
+# Members with a name of their own, which come back before their session ends.
 static_members() {
     instance 1 group.instance.id=one && instance 2 group.instance.id=two && running 1 2 && sleep 3 &&
         closed 1 && sleep 2 && instance 1 group.instance.id=one && running 1 &&
