@@ -7,6 +7,20 @@
 RUN=$(date +%s) BOUNCE_SECONDS=${BOUNCE_SECONDS:-$([ -n "${WHOLE:-}" ] && echo 300 || echo 60)}
 BOUNCE_PERIOD=20 BOUNCES=0
 
+# Whatever is left of a suite that is interrupted: all but the cluster, which goes in order.
+descendants() { # PID
+    local child
+    for child in $(pgrep -P "$1"); do echo "$child" && descendants "$child"; done
+}
+end_children() {
+    local code=$? pid
+    for pid in $(descendants $$); do
+        [[ " ${CLUSTER_PIDS[*]} ${CLUSTER_S3_PIDS[*]} " == *" $pid "* ]] || kill -9 "$pid" 2>/dev/null
+    done
+    return "$code"
+}
+trap 'end_children; finish' EXIT
+
 java_tool() { # CLASS ARGUMENT…
     local class=$1
     shift

@@ -25,7 +25,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
  *        Verify BOOTSTRAP APPLICATION check            once all instances are closed
  *
  * <p>The check: each key's results are those of its records, in their order, each once; each bucket's count goes up by one to
- * what it should be; the whole input is committed; and no transaction is left open in any topic of the application.
+ * what it should be; the whole input is committed; no transaction is left open in any topic of the application; and what was
+ * counted is deleted of the repartition topic.
  */
 public class Verify {
     static final Duration POLL = Duration.ofMillis(200);
@@ -71,8 +72,13 @@ public class Verify {
         compare(buckets, results(bootstrap, application + "-buckets"), faults);
         committed(admin, application, faults);
         int partitions = closed(admin, application, faults);
+        long purged = offsets(admin, Set.of(application + "-by-bucket-repartition"), OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+            .values().stream().mapToLong(Long::longValue).sum();
+        if (purged == 0) {
+            faults.add("nothing was deleted of the repartition topic");
+        }
         System.out.println(records + " records counted by " + keys.size() + " keys and " + buckets.size() + " buckets; "
-            + partitions + " partitions, " + faults.size() + " faults");
+            + partitions + " partitions, " + purged + " offsets purged, " + faults.size() + " faults");
         return faults;
     }
 
@@ -116,12 +122,17 @@ public class Verify {
     }
 
     static Map<TopicPartition, Long> ends(Admin admin, Set<String> topics, IsolationLevel isolation) throws Exception {
+        return offsets(admin, topics, OffsetSpec.latest(), isolation);
+    }
+
+    static Map<TopicPartition, Long> offsets(Admin admin, Set<String> topics, OffsetSpec end, IsolationLevel isolation) throws Exception {
         Map<TopicPartition, OffsetSpec> asked = new HashMap<>();
         admin.describeTopics(topics).allTopicNames().get().forEach((name, topic) ->
-            topic.partitions().forEach(partition -> asked.put(new TopicPartition(name, partition.partition()), OffsetSpec.latest())));
-        Map<TopicPartition, Long> ends = new HashMap<>();
-        admin.listOffsets(asked, new ListOffsetsOptions(isolation)).all().get().forEach((partition, end) -> ends.put(partition, end.offset()));
-        return ends;
+            topic.partitions().forEach(partition -> asked.put(new TopicPartition(name, partition.partition()), end)));
+        Map<TopicPartition, Long> offsets = new HashMap<>();
+        admin.listOffsets(asked, new ListOffsetsOptions(isolation)).all().get()
+            .forEach((partition, offset) -> offsets.put(partition, offset.offset()));
+        return offsets;
     }
 
     static Map<String, List<String>> results(String bootstrap, String topic) {
