@@ -1,11 +1,14 @@
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -14,6 +17,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.LongDeserializer;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -46,9 +50,9 @@ public class Verify {
     static List<String> waited(Admin admin, String bootstrap, String application, int seconds) throws Exception {
         long until = System.nanoTime() + seconds * 1_000_000_000L, due = 0, keys = 0, buckets = 0;
         while (System.nanoTime() < until) {
-            due = read(bootstrap, application + "-data", new LongDeserializer()).size();
-            keys = read(bootstrap, application + "-keys", new StringDeserializer()).size();
-            buckets = read(bootstrap, application + "-buckets", new StringDeserializer()).size();
+            due = count(bootstrap, application + "-data");
+            keys = count(bootstrap, application + "-keys");
+            buckets = count(bootstrap, application + "-buckets");
             if (keys >= due && buckets >= due) {
                 return List.of();
             }
@@ -110,7 +114,7 @@ public class Verify {
 
     /** Every partition's last stable offset is its end. */
     static int closed(Admin admin, String application, List<String> faults) throws Exception {
-        Set<String> topics = new java.util.HashSet<>(admin.listTopics().names().get());
+        Set<String> topics = new HashSet<>(admin.listTopics().names().get());
         topics.removeIf(topic -> !topic.startsWith(application + "-"));
         Map<TopicPartition, Long> stable = ends(admin, topics, IsolationLevel.READ_COMMITTED);
         ends(admin, topics, IsolationLevel.READ_UNCOMMITTED).forEach((partition, end) -> {
@@ -143,13 +147,24 @@ public class Verify {
         return results;
     }
 
-    /** All committed records of a topic, each partition's in order. */
+    static long count(String bootstrap, String topic) {
+        AtomicLong count = new AtomicLong();
+        read(bootstrap, topic, new ByteArrayDeserializer(), record -> count.incrementAndGet());
+        return count.get();
+    }
+
     static <V> List<ConsumerRecord<String, V>> read(String bootstrap, String topic, Deserializer<V> values) {
+        List<ConsumerRecord<String, V>> records = new ArrayList<>();
+        read(bootstrap, topic, values, records::add);
+        return records;
+    }
+
+    /** All committed records of a topic, each partition's in order. */
+    static <V> void read(String bootstrap, String topic, Deserializer<V> values, Consumer<ConsumerRecord<String, V>> each) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("isolation.level", "read_committed");
         settings.put("enable.auto.commit", "false");
-        List<ConsumerRecord<String, V>> records = new ArrayList<>();
         try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), values)) {
             List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()
                 .map(partition -> new TopicPartition(topic, partition.partition())).toList();
@@ -158,9 +173,8 @@ public class Verify {
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
             // A partition may end with a marker, which has an offset and is no record.
             while (ends.entrySet().stream().anyMatch(end -> consumer.position(end.getKey()) < end.getValue())) {
-                consumer.poll(POLL).forEach(records::add);
+                consumer.poll(POLL).forEach(each);
             }
         }
-        return records;
     }
 }
