@@ -37,7 +37,7 @@ copier() { # NAME SIZE [ARGUMENT…]
     local name=$1 size=$2
     shift 2
     for _ in $(seq 10); do
-        tool $((BOUNCE_SECONDS + 300)) TransactionalMessageCopier --broker-list "$CLUSTER_BOOTSTRAP" --input-topic "$name-in" \
+        tool $((BOUNCE_SECONDS + 900)) TransactionalMessageCopier --broker-list "$CLUSTER_BOOTSTRAP" --input-topic "$name-in" \
             --input-partition 0 --output-topic "$name-out" --transactional-id "$name" --consumer-group "$name" \
             --transaction-size "$size" --transaction-timeout 10000 --enable-random-aborts "$@" && return
         echo "ended by an error"
