@@ -10,8 +10,9 @@
 #
 # Sets CLUSTER_BOOTSTRAP, CLUSTER_KAFKA[N], CLUSTER_METRICS[N], CLUSTER_ZONES, CLUSTER_STORE,
 # CLUSTER_S3 and CLUSTER_DIR. PROFILE is dev or release; CLUSTER_S3_ARGS goes to the S3 server. CLUSTER_PREBUILT=DIR
-# takes the programs from there (milepost, examples/s3_server) and builds nothing. CLUSTER_PORTS_FROM keeps clusters apart
-# whose brokers are killed at the same time: another may take the port of a broker that is away.
+# takes the programs from there (milepost, examples/s3_server) and builds nothing. Brokers have the ids from
+# CLUSTER_FIRST_ID on, 1 by default. CLUSTER_PORTS_FROM keeps clusters apart whose brokers are killed at the same time:
+# another may take the port of a broker that is away.
 #
 # With CLUSTER_STORES=zonal each zone has an S3 server of its own, CLUSTER_S3[N], and objects are in all of them:
 #   cluster_launch_store N        starts zone N's server again, empty
@@ -57,6 +58,7 @@ cluster_choose_ports() {
     local ports
     ports=($(python3 "$CLUSTER_ROOT/examples/free_ports.py" "${wanted[@]}")) || return 1
     CLUSTER_S3_PORTS=("${ports[0]}" "${ports[@]:3 * CLUSTER_BROKERS + 1}") CLUSTER_ZONES=
+    CLUSTER_KAFKA=() CLUSTER_INTERNAL=() CLUSTER_METRICS=() # an earlier cluster may have had more
     for n in $(seq "$CLUSTER_BROKERS"); do
         CLUSTER_KAFKA[n]=127.0.0.1:${ports[3 * n - 2]}
         CLUSTER_INTERNAL[n]=127.0.0.1:${ports[3 * n - 1]}
@@ -107,7 +109,7 @@ cluster_kill_store() {
 
 cluster_launch_broker() {
     local n=$1
-    "$CLUSTER_BIN/milepost" serve --broker-id "$n" --zone "az$n" --listen "${CLUSTER_KAFKA[n]}" \
+    "$CLUSTER_BIN/milepost" serve --broker-id $((${CLUSTER_FIRST_ID:-1} + n - 1)) --zone "az$n" --listen "${CLUSTER_KAFKA[n]}" \
         --internal-listen "${CLUSTER_INTERNAL[n]}" --seeds "$(IFS=,; echo "${CLUSTER_INTERNAL[*]}")" \
         --data-dir "$CLUSTER_DIR/broker-$n" --store "$CLUSTER_STORE" --metrics-listen "${CLUSTER_METRICS[n]}" \
         >>"$CLUSTER_DIR/logs/broker-$n.log" 2>&1 &

@@ -7,9 +7,12 @@ use milepost::batch::HEADER_BYTES;
 use milepost::batch::build::{self, NewRecord, Spec};
 use milepost::types::Producer;
 
+use crate::producer::Plan;
+
 const PRODUCE: i16 = 0;
-pub const VERSION: i16 = 9;
-/// Where the base sequence stands in a batch.
+pub const VERSION: i16 = 12;
+/// Where the producer's id, its epoch and the base sequence stand in a batch.
+const PRODUCER_AT: usize = 43;
 const SEQUENCE_AT: usize = 53;
 const CORRELATION_AT: usize = 8;
 const STAMP_BYTES: usize = 8;
@@ -28,12 +31,16 @@ impl Shape {
     pub const USUAL: Shape = Shape { value_bytes: 1024, batch_records: 63 };
 
     pub fn batch(&self, producer: Producer) -> Vec<u8> {
+        self.batch_of(producer, false)
+    }
+
+    fn batch_of(&self, producer: Producer, transactional: bool) -> Vec<u8> {
         let mut value: Vec<u8> = (0..self.value_bytes).map(|i| ((i * 131) >> 3) as u8).collect();
         value[..STAMP_BYTES].copy_from_slice(&STAMP);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
         let records = vec![NewRecord::value(&value, now); self.batch_records];
         let base_sequence = if producer.id >= 0 { 0 } else { -1 };
-        build::batch(&records, &Spec { producer, base_sequence, ..Spec::default() }).to_vec()
+        build::batch(&records, &Spec { producer, base_sequence, transactional, ..Spec::default() }).to_vec()
     }
 }
 
@@ -56,9 +63,10 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// One batch for each of `partitions`, acks=all.
-    pub fn new(client_id: &str, topic: &str, partitions: &[i32], shape: Shape, producer: Producer) -> Frame {
-        let batch = shape.batch(producer);
+    /// One batch for each of the plan's partitions, acks=all.
+    pub fn new(plan: &Plan, producer: Producer) -> Frame {
+        let Plan { client_id, topic, partitions, .. } = plan;
+        let batch = plan.shape.batch_of(producer, plan.transactions.is_some());
         let mut bytes = BytesMut::new();
         let mut batches = Vec::with_capacity(partitions.len());
         bytes.put_i32(0);
@@ -68,7 +76,13 @@ impl Frame {
         bytes.put_i16(client_id.len() as i16);
         bytes.put_slice(client_id.as_bytes());
         bytes.put_u8(0);
-        bytes.put_u8(0); // no transactional id
+        match &plan.transactions {
+            Some((id, _)) => {
+                put_length(&mut bytes, id.len());
+                bytes.put_slice(id.as_bytes());
+            }
+            None => bytes.put_u8(0),
+        }
         bytes.put_i16(-1);
         bytes.put_i32(30_000);
         put_length(&mut bytes, 1);
@@ -90,6 +104,15 @@ impl Frame {
 
     pub fn batch_bytes(&self) -> usize {
         self.batches.iter().map(|batch| batch.len()).sum()
+    }
+
+    /// Whom the batches are of from now on.
+    pub fn set_producer(&mut self, producer: Producer) {
+        for range in &self.batches {
+            let batch = &mut self.bytes[range.clone()];
+            batch[PRODUCER_AT..PRODUCER_AT + 8].copy_from_slice(&producer.id.to_be_bytes());
+            batch[PRODUCER_AT + 8..SEQUENCE_AT].copy_from_slice(&producer.epoch.to_be_bytes());
+        }
     }
 
     /// The frame as it goes out now. All its batches carry the same sequence.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! $ cargo bench --bench load                      all of it, about ten minutes
-//! $ cargo bench --bench load -- paced single      some of it: paced, throughput, single, partitions
+//! $ cargo bench --bench load -- paced single      some of it: paced, throughput, single, transactional, partitions
 //!       --runs N      runs of which the median is told [default: 3]
 //!       --seconds N   how long paced load lasts, and idling [default: 10]
 //!       --rate N      MB/s of paced load [default: 5]
@@ -22,6 +22,7 @@ mod producer;
 mod s3;
 mod scenarios;
 mod topics;
+mod transactions;
 mod usage;
 mod wire;
 
@@ -30,7 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::scenarios::Options;
 
-const ALL: [&str; 4] = ["paced", "throughput", "single", "partitions"];
+const ALL: [&str; 5] = ["paced", "throughput", "single", "transactional", "partitions"];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -56,6 +57,7 @@ async fn run(options: &Options, wanted: Vec<String>) -> Result<()> {
             "paced" => scenarios::paced(options).await,
             "throughput" => scenarios::throughput(options).await,
             "single" => scenarios::single(options).await,
+            "transactional" => scenarios::transactional(options).await,
             "partitions" => scenarios::partitions(options).await,
             other => bail!("no scenario is called {other}; there are {ALL:?}"),
         }

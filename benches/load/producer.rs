@@ -1,4 +1,4 @@
-//! One idempotent producer on one connection.
+//! One idempotent or transactional producer on one connection.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use milepost::types::Producer as ProducerId;
 use tokio::time::sleep_until;
 
 use crate::frame::{Frame, Shape, VERSION};
+use crate::transactions::Transactions;
 use crate::wire::Connection;
 
 /// What idempotent clients keep on their way at most.
@@ -24,6 +25,8 @@ pub struct Plan {
     pub partitions: Vec<i32>,
     pub shape: Shape,
     pub pace: Pace,
+    /// A transactional id, and how long each transaction lasts.
+    pub transactions: Option<(String, Duration)>,
 }
 
 #[derive(Clone, Copy)]
@@ -39,30 +42,40 @@ pub struct Report {
     pub bytes: u64,
     /// From due (open) or sent (closed) to answered.
     pub latencies: Vec<Duration>,
+    /// Committed.
+    pub transactions: u64,
 }
 
 /// `epoch` is the clock that stamps are read against.
 pub async fn run(plan: Plan, epoch: Instant) -> Result<Report> {
     let mut connection = Connection::open(&plan.address, &plan.client_id).await?;
-    let asked = InitProducerIdRequest::default()
-        .with_transactional_id(None)
-        .with_producer_id((-1).into())
-        .with_producer_epoch(-1);
-    let issued = connection.call(4, &asked).await?;
-    ensure!(issued.error_code == 0, "InitProducerId: error {}", issued.error_code);
-    let id = ProducerId { id: issued.producer_id.0, epoch: issued.producer_epoch };
-    let mut frame = Frame::new(&plan.client_id, &plan.topic, &plan.partitions, plan.shape, id);
+    let (mut transactions, mut producer) = match &plan.transactions {
+        Some((id, every)) => {
+            let (begun, producer) = Transactions::begin(&plan.address, &plan.client_id, id, *every).await?;
+            (Some(begun), producer)
+        }
+        None => (None, idempotent(&mut connection).await?),
+    };
+    let mut frame = Frame::new(&plan, producer);
     let mut schedule = Schedule::new(plan.pace, frame.batch_bytes() as u64);
     let mut in_flight = VecDeque::with_capacity(IN_FLIGHT_MAX);
     let (mut correlation, mut sequence) = (0i32, 0i32);
     let mut report = Report::default();
     loop {
-        let due = schedule.due().filter(|_| in_flight.len() < IN_FLIGHT_MAX);
+        let ends = transactions.as_ref().is_some_and(|one| one.is_due() || schedule.due().is_none());
+        if let Some(transactions) = transactions.as_mut().filter(|_| ends && in_flight.is_empty()) {
+            let before = producer;
+            producer = transactions.commit(producer).await?;
+            report.transactions += u64::from(producer.epoch != before.epoch);
+            (sequence, _) = (0, frame.set_producer(producer));
+        }
+        let due = schedule.due().filter(|_| in_flight.len() < IN_FLIGHT_MAX && (!ends || in_flight.is_empty()));
         match due {
             Some(due) if due <= Instant::now() => {
                 let since = schedule.take(due);
                 let stamp = since.duration_since(epoch).as_nanos() as u64;
                 connection.send(frame.patched(correlation, sequence, stamp)).await?;
+                transactions.as_mut().map(Transactions::sent);
                 in_flight.push_back((correlation, since));
                 correlation += 1;
                 sequence += plan.shape.batch_records as i32;
@@ -87,6 +100,16 @@ pub async fn run(plan: Plan, epoch: Instant) -> Result<Report> {
             () = wake => {}
         }
     }
+}
+
+async fn idempotent(connection: &mut Connection) -> Result<ProducerId> {
+    let asked = InitProducerIdRequest::default()
+        .with_transactional_id(None)
+        .with_producer_id((-1).into())
+        .with_producer_epoch(-1);
+    let issued = connection.call(4, &asked).await?;
+    ensure!(issued.error_code == 0, "InitProducerId: error {}", issued.error_code);
+    Ok(ProducerId { id: issued.producer_id.0, epoch: issued.producer_epoch })
 }
 
 fn check(mut answer: bytes::Bytes, correlation: i32) -> Result<()> {

@@ -47,6 +47,7 @@ fn producers(
         partitions: partitions(broker, n),
         shape: Shape::USUAL,
         pace,
+        transactions: None,
     };
     (0..BROKERS).flat_map(|broker| (0..each).map(move |n| (broker, n))).map(|(broker, n)| plan(broker, n)).collect()
 }
@@ -68,6 +69,7 @@ async fn produce(plans: Vec<producer::Plan>, epoch: Instant) -> Result<producer:
     for report in reports {
         all.bytes += report.bytes;
         all.latencies.extend(report.latencies);
+        all.transactions += report.transactions;
     }
     Ok(all)
 }
@@ -255,6 +257,55 @@ pub async fn single(options: &Options) -> Result<()> {
                 median(cpus)
             );
         }
+    }
+    Ok(())
+}
+
+/// What transactions cost: the same load with and without them, six producers of 16 partitions each.
+///
+/// Back of the envelope: a producer waits for its last answers and for one entry before it goes on, about a PUT and 10 ms;
+/// each end is three entries and one for every shard written to. At full rate others use what it leaves.
+pub async fn transactional(options: &Options) -> Result<()> {
+    const EACH: usize = 2;
+    const BATCHES: usize = 16;
+    const LENGTHS: [Option<Duration>; 4] =
+        [None, Some(Duration::from_secs(3)), Some(Duration::from_secs(1)), Some(Duration::from_millis(100))];
+    println!("\nfull rate, 6 producers, 16 batches of 64 KB to a request, default budget; aim: 0.8 of idempotent");
+    println!("| transactions of | committed | MB/s | of idempotent | broker CPU-s/GB | ack p50 / p99 ms |");
+    println!("|---|---|---|---|---|---|");
+    let mut rows = vec![(Vec::new(), Vec::new(), Vec::new(), 0); LENGTHS.len()];
+    // In turn, so that what else the machine does falls on all alike.
+    for run in 0..options.runs {
+        for (length, row) in LENGTHS.iter().zip(&mut rows) {
+            let partitions = (BROKERS * EACH * BATCHES) as i32;
+            let cluster = start(options, Duration::ZERO, None, partitions).await?;
+            let of = |broker: usize, n: usize| {
+                let first = ((broker * EACH + n) * BATCHES) as i32;
+                (first..first + BATCHES as i32).collect::<Vec<i32>>()
+            };
+            let pace = Pace::Closed { bytes: options.bytes / (BROKERS * EACH) as u64 };
+            let mut plans = producers(&cluster, EACH, of, pace);
+            for (n, plan) in plans.iter_mut().enumerate() {
+                plan.transactions = length.map(|length| (format!("load-{run}-{n}"), length));
+            }
+            let (cpu, started) = (cluster.broker_cpu()?, Instant::now());
+            let report = produce(plans, started).await?;
+            row.0.push(mb_per_second(report.bytes, started.elapsed()));
+            row.1.push(cpu_per_gb(cluster.broker_cpu()? - cpu, report.bytes));
+            row.2.extend(report.latencies);
+            row.3 += report.transactions;
+        }
+    }
+    let idempotent = median(rows[0].0.clone());
+    for (length, (rates, cpus, acks, committed)) in LENGTHS.iter().zip(rows) {
+        let rate = median(rates);
+        println!(
+            "| {} | {committed} | {rate:.0} | {:.2} | {:.2} | {} |",
+            length.map_or("(none)".to_owned(), |length| format!("{} ms", length.as_millis())),
+            rate / idempotent,
+            median(cpus),
+            Times::new(acks).told(),
+        );
     }
     Ok(())
 }

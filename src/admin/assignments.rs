@@ -1,78 +1,74 @@
-//! Replicas that a request assigns by hand. A partition's replicas are its shard's, and a shard carries many partitions:
-//! so what can be had is that all brokers replicate it. Anything else that Kafka would take is refused with the reason;
-//! what Kafka would refuse is refused with its code.
+//! Replicas that a request assigns by hand. A partition's replicas are its shard's, so each list of brokers, in its order,
+//! is a shard (`cluster/topics.rs`): one that has just these replicas, or one made for them. What Kafka would refuse is
+//! refused with its code.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kafka_protocol::messages::BrokerId;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsAssignment;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use milepost_raft::NodeId;
 
 use crate::admin::Error;
 use crate::cluster::RootState;
 
-/// A request for a topic that says how many partitions and replicas are wanted, where this one says which.
+/// The nodes of each partition's replicas, the preferred one first.
+pub(super) type Assigned = Vec<Vec<NodeId>>;
+
+/// What a request for a topic assigns.
 ///
 /// # Errors
 /// See the module.
-pub(super) fn counted(view: &RootState, asked: &CreatableTopic) -> Result<CreatableTopic, Error> {
+pub(super) fn of_topic(view: &RootState, asked: &CreatableTopic) -> Result<Assigned, Error> {
     if asked.num_partitions != -1 || asked.replication_factor != -1 {
         let why = "with replicas assigned by hand, the counts of partitions and of replicas must be -1";
         return Err(Error::InvalidRequest(why.into()));
     }
-    let indexes: BTreeSet<i32> = asked.assignments.iter().map(|assigned| assigned.partition_index).collect();
+    let by_index: BTreeMap<i32, &[BrokerId]> =
+        asked.assignments.iter().map(|assigned| (assigned.partition_index, assigned.broker_ids.as_slice())).collect();
     let partitions = i32::try_from(asked.assignments.len()).unwrap_or(i32::MAX);
-    if !indexes.into_iter().eq(0..partitions) {
+    if !by_index.keys().copied().eq(0..partitions) {
         return Err(refused("the assigned partitions must be 0, 1, 2 and so on, each once"));
     }
-    let replicas = asked.assignments.iter().map(|assigned| assigned.broker_ids.as_slice());
-    let factor = check(view, replicas)?;
-    Ok(asked.clone().with_assignments(Vec::new()).with_num_partitions(partitions).with_replication_factor(factor))
+    check(view, by_index.into_values(), None)
 }
 
-/// The replicas of partitions that a topic grows by, of which it has `factor` so far.
+/// What is assigned to partitions that a topic of `factor` replicas grows by.
 ///
 /// # Errors
 /// See the module.
-pub(super) fn grown(
+pub(super) fn of_growth(
     view: &RootState,
     by: usize,
     factor: u16,
     assignments: &[CreatePartitionsAssignment],
-) -> Result<(), Error> {
+) -> Result<Assigned, Error> {
     if assignments.len() != by {
         return Err(refused(&format!("{by} partitions are to be added, and {} are assigned", assignments.len())));
     }
-    let assigned = check(view, assignments.iter().map(|assigned| assigned.broker_ids.as_slice()))?;
-    match u16::try_from(assigned) == Ok(factor) {
-        true => Ok(()),
-        false => Err(refused(&format!("the topic's partitions have {factor} replicas, not {assigned}"))),
-    }
+    check(view, assignments.iter().map(|assigned| assigned.broker_ids.as_slice()), Some(factor.into()))
 }
 
-/// How many replicas each of the partitions is assigned.
-fn check<'a>(view: &RootState, partitions: impl Iterator<Item = &'a [BrokerId]>) -> Result<i16, Error> {
-    let all: BTreeSet<i32> = view.brokers().map(|broker| broker.id).collect();
-    let mut factor = None;
-    for replicas in partitions {
-        if let Some(unknown) = replicas.iter().find(|broker| !all.contains(&broker.0)) {
-            return Err(refused(&format!("there is no broker {}", unknown.0)));
-        }
-        let distinct: BTreeSet<i32> = replicas.iter().map(|broker| broker.0).collect();
-        if replicas.is_empty() || distinct.len() != replicas.len() {
+fn check<'a>(
+    view: &RootState,
+    partitions: impl Iterator<Item = &'a [BrokerId]>,
+    mut factor: Option<usize>,
+) -> Result<Assigned, Error> {
+    let node = |broker: &BrokerId| {
+        let known = view.broker(broker.0).map(|known| known.node);
+        known.ok_or_else(|| refused(&format!("there is no broker {}", broker.0)))
+    };
+    let replicas = |brokers: &[BrokerId]| {
+        let nodes = brokers.iter().map(node).collect::<Result<Vec<NodeId>, Error>>()?;
+        if nodes.is_empty() || nodes.iter().collect::<BTreeSet<_>>().len() != nodes.len() {
             return Err(refused("a partition needs at least one replica, and each on another broker"));
         }
-        if *factor.get_or_insert(replicas.len()) != replicas.len() {
-            return Err(refused("every partition must have the same number of replicas"));
+        if *factor.get_or_insert(nodes.len()) != nodes.len() {
+            return Err(refused("every partition of a topic must have the same number of replicas"));
         }
-    }
-    match factor {
-        Some(factor) if factor == all.len() => Ok(i16::try_from(factor).unwrap_or(i16::MAX)),
-        _ => Err(refused(
-            "partitions share the replicas of the shard that carries them, so that by hand they can only be given all \
-             brokers; leave the assignments empty and say how many replicas are wanted",
-        )),
-    }
+        Ok(nodes)
+    };
+    partitions.map(replicas).collect()
 }
 
 fn refused(why: &str) -> Error {
@@ -104,12 +100,15 @@ mod tests {
     }
 
     #[test]
-    fn all_brokers_in_any_order_are_what_every_partition_gets() {
+    fn replicas_are_the_nodes_of_the_brokers_in_their_order() {
         let view = sample::cluster(&["a", "b", "c"]);
-        let counted = counted(&view, &topic(&[(1, &[2, 0, 1]), (0, &[0, 1, 2])])).unwrap();
-        assert_eq!((counted.num_partitions, counted.replication_factor), (2, 3));
-        assert!(counted.assignments.is_empty());
-        grown(&view, 2, 3, &added(&[&[1, 2, 0], &[0, 1, 2]])).unwrap();
+        let node = |broker| view.broker(broker).unwrap().node;
+        let nodes = |lists: &[&[i32]]| -> Assigned {
+            lists.iter().map(|list| list.iter().map(|broker| node(*broker)).collect()).collect()
+        };
+        let assigned = of_topic(&view, &topic(&[(1, &[2, 0]), (0, &[0, 1])])).unwrap();
+        assert_eq!(assigned, nodes(&[&[0, 1], &[2, 0]]));
+        assert_eq!(of_growth(&view, 2, 1, &added(&[&[1], &[0]])).unwrap(), nodes(&[&[1], &[0]]));
     }
 
     #[test]
@@ -117,7 +116,6 @@ mod tests {
         let view = sample::cluster(&["a", "b", "c"]);
         let all: &[i32] = &[0, 1, 2];
         for wrong in [
-            topic(&[(0, &[0, 1])]),
             topic(&[(0, &[0, 1, 3])]),
             topic(&[(0, &[0, 1, 1])]),
             topic(&[(0, &[])]),
@@ -126,15 +124,15 @@ mod tests {
             topic(&[(1, all)]),
             topic(&[(-1, all)]),
         ] {
-            assert_eq!(counted(&view, &wrong).unwrap_err().code(), ErrorCode::InvalidReplicaAssignment, "{wrong:?}");
+            assert_eq!(of_topic(&view, &wrong).unwrap_err().code(), ErrorCode::InvalidReplicaAssignment, "{wrong:?}");
         }
         for contradicts in [topic(&[(0, all)]).with_num_partitions(1), topic(&[(0, all)]).with_replication_factor(3)] {
-            assert_eq!(counted(&view, &contradicts).unwrap_err().code(), ErrorCode::InvalidRequest);
+            assert_eq!(of_topic(&view, &contradicts).unwrap_err().code(), ErrorCode::InvalidRequest);
         }
         for (by, factor, wrong) in
             [(2, 3, added(&[all])), (1, 3, added(&[&[0]])), (1, 2, added(&[all])), (1, 3, added(&[]))]
         {
-            assert_eq!(grown(&view, by, factor, &wrong).unwrap_err().code(), ErrorCode::InvalidReplicaAssignment);
+            assert_eq!(of_growth(&view, by, factor, &wrong).unwrap_err().code(), ErrorCode::InvalidReplicaAssignment);
         }
     }
 }

@@ -4,8 +4,9 @@ use kafka_protocol::messages::create_partitions_response::CreatePartitionsTopicR
 use kafka_protocol::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use tokio::time::Instant;
 
+use crate::admin::assignments::{self, Assigned};
 use crate::admin::error::code_and_message;
-use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, assignments, internal, names, topics};
+use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{RootEntry, RootRefusal, RootState};
 use crate::protocol::{self, decode, encode};
@@ -40,15 +41,15 @@ async fn grow(
 ) -> Result<(), Error> {
     topics::refuse_repeated(repeated)?;
     internal::refuse_internal(&asked.name)?;
-    let topic = check(&admin.cluster.view(), asked)?;
+    let (topic, assigned) = check(&admin.cluster.view(), asked)?;
     if validate_only {
         return Ok(());
     }
-    admin.propose(RootEntry::AddPartitions { topic, partitions: asked.count }, deadline).await?;
+    admin.propose(RootEntry::AddPartitions { topic, partitions: asked.count, assigned }, deadline).await?;
     admin.wait_live(topic, asked.count, deadline).await.map(drop)
 }
 
-fn check(view: &RootState, asked: &CreatePartitionsTopic) -> Result<TopicId, Error> {
+fn check(view: &RootState, asked: &CreatePartitionsTopic) -> Result<(TopicId, Assigned), Error> {
     let topic = view.topic_named(&asked.name).ok_or(RootRefusal::UnknownTopic)?;
     let present = topic.placement.len();
     let by = match usize::try_from(asked.count) {
@@ -60,11 +61,11 @@ fn check(view: &RootState, asked: &CreatePartitionsTopic) -> Result<TopicId, Err
             )));
         }
     };
-    match asked.assignments.as_deref() {
-        None | Some([]) => {}
-        Some(assigned) => assignments::grown(view, by, topic.replication_factor, assigned)?,
-    }
-    Ok(topic.id)
+    let assigned = match asked.assignments.as_deref() {
+        None | Some([]) => Vec::new(),
+        Some(assigned) => assignments::of_growth(view, by, topic.replication_factor, assigned)?,
+    };
+    Ok((topic.id, assigned))
 }
 
 #[cfg(test)]
@@ -84,7 +85,7 @@ mod tests {
             let name = StrBytes::from_static_str(name).into();
             CreatePartitionsTopic::default().with_name(name).with_count(count).with_assignments(None)
         };
-        assert_eq!(check(&view, &asked("t", 4)).unwrap(), sample::topic_id(1));
+        assert_eq!(check(&view, &asked("t", 4)).unwrap(), (sample::topic_id(1), Vec::new()));
         for count in [3, 0, -1, i32::MIN, PARTITIONS_MAX + 1] {
             assert_eq!(check(&view, &asked("t", count)).unwrap_err().code(), ErrorCode::InvalidPartitions);
         }

@@ -114,7 +114,14 @@ mod tests {
         for (id, policy) in [(3, "compact"), (4, "compact,delete")] {
             let configs = BTreeMap::from([("cleanup.policy".to_owned(), policy.to_owned())]);
             let (id, name) = (sample::topic_id(id), policy.to_owned());
-            view.apply(RootEntry::CreateTopic(NewTopic { id, name, partitions: 1, replication_factor: 1, configs }));
+            view.apply(RootEntry::CreateTopic(NewTopic {
+                id,
+                name,
+                partitions: 1,
+                replication_factor: 1,
+                configs,
+                assigned: Vec::new(),
+            }));
             view.apply(RootEntry::SetLive { topic: id, partitions: 1 });
         }
         assert_eq!(locate(&view, "t", 1).map(|(_, partition)| partition.index), Ok(1));

@@ -4,7 +4,7 @@ use kafka_protocol::messages::{DescribeClusterRequest, DescribeClusterResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::admin::error::code_and_message;
-use crate::admin::{Admin, Context, Error};
+use crate::admin::{Admin, Context, Error, operations};
 use crate::batch::Segments;
 use crate::cluster::{Broker, RootState};
 use crate::protocol::{self, decode, encode};
@@ -33,6 +33,10 @@ pub async fn describe_cluster(
         .with_cluster_id(StrBytes::from_string(admin.cluster.cluster_id().to_string()))
         .with_controller_id(admin.controller(&view).into())
         .with_brokers(brokers(&view, context.listener.as_deref(), request.include_fenced_brokers));
+    let told = match request.include_cluster_authorized_operations {
+        true => told.with_cluster_authorized_operations(operations::ON_THE_CLUSTER),
+        false => told,
+    };
     encode(version, &told)
 }
 

@@ -12,7 +12,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::admin::epochs::{self, Epochs};
 use crate::admin::metadata::Told;
-use crate::admin::{Admin, Context, leaders, names};
+use crate::admin::{Admin, Context, leaders, names, operations};
 use crate::batch::Segments;
 use crate::cluster::{RootState, Topic};
 use crate::protocol::{self, ErrorCode, decode, encode};
@@ -53,7 +53,10 @@ pub async fn describe_topic_partitions(
             Ok((topic, range)) => {
                 let partitions = epochs::live(&topic).skip(range.start).take(range.len());
                 let partitions = partitions.map(|(shard, partition)| described(told.partition(shard, &partition)));
-                answer.with_topic_id(topic.id.into()).with_partitions(partitions.collect())
+                answer
+                    .with_topic_id(topic.id.into())
+                    .with_topic_authorized_operations(operations::ON_A_TOPIC)
+                    .with_partitions(partitions.collect())
             }
         }
     });

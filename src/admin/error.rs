@@ -99,6 +99,7 @@ fn of_refusal(refusal: RootRefusal) -> ErrorCode {
         RootRefusal::ShardChanged => ErrorCode::InvalidReplicaAssignment,
         RootRefusal::UnknownBroker => ErrorCode::BrokerIdNotRegistered,
         RootRefusal::BrokerAlive | RootRefusal::LastReplicas => ErrorCode::InvalidRequest,
+        RootRefusal::TooManyShards => ErrorCode::PolicyViolation,
     }
 }
 

@@ -57,6 +57,7 @@ impl Admin {
                     partitions: self.settings.partitions_of(name).unwrap_or(self.settings.num_partitions),
                     replication_factor: topics::replication_factor(&view, &self.settings, -1)?,
                     configs: BTreeMap::from([("cleanup.policy".to_owned(), "compact".to_owned())]),
+                    assigned: Vec::new(),
                 };
                 match self.create(new, deadline).await {
                     // Another broker was quicker.

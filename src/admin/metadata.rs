@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::admin::describe_cluster::rack;
 use crate::admin::epochs::{self, Epochs};
 use crate::admin::leaders::{self, Placed};
-use crate::admin::{Admin, Context, Error, is_internal, names, topics};
+use crate::admin::{Admin, Context, Error, is_internal, names, operations, topics};
 use crate::batch::Segments;
 use crate::cluster::{self, RootRefusal, RootState, Topic};
 use crate::protocol::{self, ErrorCode, TopicRef, decode, encode};
@@ -52,15 +52,23 @@ pub async fn metadata(
         placed: leaders::place(&view, context.zone(&view, &admin.settings.zones), |shard| epochs.leader(shard)),
         epoch: |shard, partition: &_| epochs.of(shard, partition),
     };
-    let topics = match asked {
+    let mut topics: Vec<MetadataResponseTopic> = match asked {
         None => view.live_topics().map(|topic| told.topic(topic)).collect(),
         Some(asked) => asked.iter().map(|wanted| told.answer(wanted, &failed)).collect(),
     };
+    if request.include_topic_authorized_operations {
+        let found = topics.iter_mut().filter(|topic| topic.error_code == ErrorCode::None.code());
+        found.for_each(|topic| topic.topic_authorized_operations = operations::ON_A_TOPIC);
+    }
     let answer = MetadataResponse::default()
         .with_brokers(told_brokers(&view, context.listener.as_deref()))
         .with_cluster_id(Some(StrBytes::from_string(admin.cluster.cluster_id().to_string())))
         .with_controller_id(admin.controller(&view).into())
         .with_topics(topics);
+    let answer = match request.include_cluster_authorized_operations {
+        true => answer.with_cluster_authorized_operations(operations::ON_THE_CLUSTER),
+        false => answer,
+    };
     encode(version, &answer)
 }
 

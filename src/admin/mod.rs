@@ -32,6 +32,7 @@ mod list_config_resources;
 mod log_dirs;
 mod metadata;
 mod names;
+pub mod operations;
 mod quorum;
 mod reassignments;
 mod resource;

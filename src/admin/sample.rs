@@ -50,7 +50,14 @@ pub fn set_dead(view: &mut RootState, broker: i32) {
 pub fn topic(view: &mut RootState, name: &str, id: u8, partitions: i32, live: i32) -> TopicId {
     let replication_factor = view.shards().next().expect("a shard").replication_factor;
     let (id, name, configs) = (topic_id(id), name.to_string(), BTreeMap::new());
-    view.apply(RootEntry::CreateTopic(NewTopic { id, name, partitions, replication_factor, configs }));
+    view.apply(RootEntry::CreateTopic(NewTopic {
+        id,
+        name,
+        partitions,
+        replication_factor,
+        configs,
+        assigned: Vec::new(),
+    }));
     view.apply(RootEntry::SetLive { topic: id, partitions: live });
     id
 }

@@ -115,3 +115,32 @@ async fn metadata_creates_what_is_missing_and_the_rest_is_told_truly() {
     assert_eq!(ids.len(), 6, "every producer has its own id");
     node.shut_down().await;
 }
+
+/// Without an authorizer everybody may do everything, and is told so when asking (`AuthHelper.authorizedOperations`).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_what_may_be_done_is_told_everything_there_is() {
+    const NOT_ASKED: i32 = i32::MIN;
+    let dir = tempfile::tempdir().unwrap();
+    let (node, mut client) = broker_in(dir.path(), &[]).await;
+    client.create(7, vec![creatable("t", 1)], false).await;
+    let topics = ["t", "not/a/name"].map(|name| MetadataRequestTopic::default().with_name(Some(text(name).into())));
+    for (version, asked) in [(8, true), (10, true), (8, false), (13, false)] {
+        let request = MetadataRequest::default()
+            .with_topics(Some(topics.to_vec()))
+            .with_include_topic_authorized_operations(asked)
+            .with_include_cluster_authorized_operations(asked);
+        let told: MetadataResponse = client.ask(ApiKey::Metadata, version, &request).await;
+        let on_topics: Vec<i32> = told.topics.iter().map(|topic| topic.topic_authorized_operations).collect();
+        assert_eq!(on_topics, [if asked { 0b1101_1111_1000 } else { NOT_ASKED }, NOT_ASKED], "version {version}");
+        assert_eq!(told.cluster_authorized_operations, if asked { 0b1_1111_1010_0000 } else { NOT_ASKED });
+    }
+    for (version, asked) in [(0, true), (2, true), (1, false)] {
+        let request = DescribeClusterRequest::default().with_include_cluster_authorized_operations(asked);
+        let told: DescribeClusterResponse = client.ask(ApiKey::DescribeCluster, version, &request).await;
+        assert_eq!(told.cluster_authorized_operations, if asked { 0b1_1111_1010_0000 } else { NOT_ASKED });
+    }
+    let request = DescribeTopicPartitionsRequest::default().with_response_partition_limit(10);
+    let told: DescribeTopicPartitionsResponse = client.ask(ApiKey::DescribeTopicPartitions, 0, &request).await;
+    assert_eq!(told.topics[0].topic_authorized_operations, 0b1101_1111_1000);
+    node.shut_down().await;
+}

@@ -51,16 +51,26 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
         return Err(RootRefusal::TopicExists.into());
     }
     names::refuse_collision(view, &asked.name)?;
-    let assigned = (!asked.assignments.is_empty()).then(|| assignments::counted(view, asked)).transpose()?;
-    let asked = assigned.as_ref().unwrap_or(asked);
+    let assigned = match asked.assignments.is_empty() {
+        true => Vec::new(),
+        false => assignments::of_topic(view, asked)?,
+    };
+    let (partitions, replication_factor) = match assigned.first() {
+        Some(replicas) => (assigned.len() as i32, replicas.len() as u16),
+        None => {
+            let partitions = match (asked.num_partitions, settings.partitions_of(&asked.name)) {
+                (-1, Some(partitions)) => partitions,
+                (asked, _) => partitions(settings, asked)?,
+            };
+            (partitions, replication_factor(view, settings, asked.replication_factor)?)
+        }
+    };
     Ok(NewTopic {
         id: Uuid::new_v4().into(),
         name: asked.name.to_string(),
-        partitions: match (asked.num_partitions, settings.partitions_of(&asked.name)) {
-            (-1, Some(partitions)) => partitions,
-            (asked, _) => partitions(settings, asked)?,
-        },
-        replication_factor: replication_factor(view, settings, asked.replication_factor)?,
+        partitions,
+        replication_factor,
+        assigned,
         configs: configs(settings, asked)?,
     })
 }
@@ -110,8 +120,10 @@ impl Admin {
     /// Has the topic created and waits until it is live.
     pub(super) async fn create(&self, new: NewTopic, deadline: Instant) -> Result<Arc<Topic>, Error> {
         let (id, partitions) = (new.id, new.partitions);
-        let shards = self.cluster.ensure_shards(new.replication_factor);
-        timeout_at(deadline, shards).await.map_err(|_| Error::TimedOut)?;
+        if new.assigned.is_empty() {
+            let shards = self.cluster.ensure_shards(new.replication_factor);
+            timeout_at(deadline, shards).await.map_err(|_| Error::TimedOut)?;
+        }
         self.propose(RootEntry::CreateTopic(new), deadline).await?;
         self.wait_live(id, partitions, deadline).await
     }

@@ -50,7 +50,13 @@ pub enum RootEntry {
     #[serde(rename = "live")]
     SetLive { topic: TopicId, partitions: i32 },
     #[serde(rename = "grow")]
-    AddPartitions { topic: TopicId, partitions: i32 },
+    AddPartitions {
+        topic: TopicId,
+        partitions: i32,
+        /// Of the partitions that are new, as in [`NewTopic`].
+        #[serde(default)]
+        assigned: Vec<Vec<NodeId>>,
+    },
     #[serde(rename = "delete")]
     DeleteTopic { topic: TopicId },
     /// Every shard has forgotten the topic.
@@ -157,6 +163,9 @@ pub struct NewTopic {
     pub partitions: i32,
     pub replication_factor: u16,
     pub configs: BTreeMap<String, String>,
+    /// The replicas of each partition, the preferred one first, where they were assigned by hand.
+    #[serde(default)]
+    pub assigned: Vec<Vec<NodeId>>,
 }
 
 /// What the root decided about an entry.
@@ -188,6 +197,8 @@ pub enum RootRefusal {
     NoShard,
     #[error("the number of partitions can only grow")]
     NotGrowing,
+    #[error("the cluster has as many shards as it can, and none has just these replicas: assign them as others are")]
+    TooManyShards,
     #[error("the node is not known, or was replaced")]
     UnknownNode,
     #[error(

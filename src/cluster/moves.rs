@@ -202,7 +202,14 @@ mod tests {
         let epochs = [leave(&mut view, 0), leave(&mut view, 1)];
         let (id, name, configs) = (TopicId::from_bytes([1; 16]), "t".to_owned(), BTreeMap::new());
         let remove = |view: &mut RootState, broker, epoch| view.apply(RootEntry::RemoveBroker { broker, epoch });
-        view.apply(RootEntry::CreateTopic(NewTopic { id, name, partitions: 1, replication_factor: 3, configs }));
+        view.apply(RootEntry::CreateTopic(NewTopic {
+            id,
+            name,
+            partitions: 1,
+            replication_factor: 3,
+            configs,
+            assigned: Vec::new(),
+        }));
         assert_eq!(remove(&mut view, 0, epochs[0]), RootAnswer::Done);
         assert_eq!(remove(&mut view, 1, epochs[1]), refused(RootRefusal::LastReplicas));
         view.apply(RootEntry::DeleteTopic { topic: id });

@@ -34,7 +34,7 @@ pub(super) fn missing_shards(view: &RootState, factor: u16) -> Vec<RootEntry> {
     if alive.len() < usize::from(factor) || factor == 0 {
         return Vec::new();
     }
-    let leads = |node: NodeId| view.shards().any(|s| s.replication_factor == factor && s.preferred == node);
+    let leads = |node: NodeId| view.placeable(factor).any(|s| s.preferred == node);
     let without = alive.iter().enumerate().filter(|(_, broker)| !leads(broker.node));
     without
         .map(|(i, broker)| {
@@ -58,7 +58,7 @@ pub(super) fn shard_changes(view: &RootState) -> Vec<RootEntry> {
     if !replaced.is_empty() {
         return replaced;
     }
-    let factors: BTreeSet<u16> = view.shards().map(|s| s.replication_factor).collect();
+    let factors: BTreeSet<u16> = view.shards().filter(|s| !s.by_hand).map(|s| s.replication_factor).collect();
     factors.into_iter().flat_map(|factor| missing_shards(view, factor)).collect()
 }
 
@@ -75,8 +75,15 @@ fn replaced_voters(view: &RootState, shard: &Shard) -> Option<Vec<NodeId>> {
     // The newcomer leads nothing yet: it takes the place of the one that left.
     let leads = |broker: &&Broker| view.shards().filter(|s| s.preferred == broker.node).count();
     alive.sort_by_key(leads);
+    let staying = voters.len();
     add_in_distinct_zones(view, &mut voters, &alive, shard.voters.len());
-    (voters.len() == shard.voters.len()).then_some(voters)
+    if voters.len() != shard.voters.len() {
+        return None;
+    }
+    // In the place of the one that left: the order of replicas is what clients were told, or told us.
+    let mut newcomers = voters[staying..].iter();
+    let place = |node: &NodeId| if member(node) { Some(*node) } else { newcomers.next().copied() };
+    shard.voters.iter().map(place).collect()
 }
 
 fn add_in_distinct_zones(view: &RootState, chosen: &mut Vec<NodeId>, candidates: &[&Broker], wanted: usize) {
@@ -194,6 +201,17 @@ pub(super) mod tests {
         assert_eq!(view.shards().count(), 4, "no shard is added for a node that takes one over");
         assert!(view.shards().all(|s| s.voters.len() == 3 && !s.voters.contains(&2)));
         assert_eq!(view.shards().filter(|s| s.preferred == 5).count(), 1);
+    }
+
+    #[test]
+    fn a_newcomer_stands_where_the_replaced_one_stood() {
+        let mut view = grown(&["a", "b", "c"], 3);
+        let before: Vec<Vec<NodeId>> = view.shards().map(|s| s.voters.clone()).collect();
+        join(&mut view, 1, "b", "emptied");
+        settle(&mut view);
+        let renamed = |voters: &Vec<NodeId>| voters.iter().map(|node| if *node == 2 { 4 } else { *node }).collect();
+        let after: Vec<Vec<NodeId>> = view.shards().map(|s| s.voters.clone()).collect();
+        assert_eq!(after, before.iter().map(renamed).collect::<Vec<Vec<NodeId>>>());
     }
 
     #[test]

@@ -4,23 +4,21 @@ use std::sync::Arc;
 use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::admin::is_internal;
 use crate::cluster::entry::{
-    Configs, Limit, NewTopic, QuotaEntity, Registration, Resource, RootAnswer, RootEntry, RootRefusal, ZoneAddress,
+    Configs, Limit, QuotaEntity, Registration, Resource, RootAnswer, RootEntry, RootRefusal, ZoneAddress,
 };
 use crate::protocol::TopicRef;
 use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
 
 #[path = "moves.rs"]
 mod moves;
+#[path = "topics.rs"]
+mod topics;
+
+pub use topics::Topic;
 
 /// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
 pub const PRODUCER_EXPIRY_MS: Timestamp = 24 * 3600 * 1000;
-/// So many partitions of a topic in a row share a shard. A producer's object mostly holds batches of few topics: what it
-/// tells other zones is one entry then, instead of one for every shard. Groups are work for their coordinator, so the
-/// topics they live in are dealt out one by one.
-const RUN_PARTITIONS: usize = 256;
-
 /// What the root shard knows: the cluster. Pure, like a shard's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootState {
@@ -98,43 +96,9 @@ pub struct Shard {
     /// The voters before a move, until it has been made; empty otherwise.
     #[serde(default)]
     pub moving_from: Vec<NodeId>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Topic {
-    pub id: TopicId,
-    pub name: String,
-    pub replication_factor: u16,
-    pub configs: Configs,
-    /// Where each partition lives. Those at or above `live` are still being created in their shards.
-    pub placement: Vec<ShardId>,
-    pub live: i32,
-    pub deleting: bool,
-    /// Producer ids below were issued before the newest partitions existed.
-    pub producer_id_next: i64,
-    /// How often it changed whether appends are stamped.
+    /// Made for partitions whose replicas somebody chose: nothing else is placed here.
     #[serde(default)]
-    pub stamping_changes: u64,
-    /// Which of those changes every shard knows.
-    #[serde(default)]
-    pub stamping_told: u64,
-}
-
-impl Topic {
-    /// All partitions exist in their shards and nobody is deleting them.
-    pub fn is_live(&self) -> bool {
-        !self.deleting && self.live as usize == self.placement.len()
-    }
-
-    /// Its shards have something to be told.
-    pub fn is_unfinished(&self) -> bool {
-        !self.is_live() || self.stamping_told != self.stamping_changes
-    }
-
-    /// What it says itself of who stamps its records.
-    fn stamping(&self) -> Option<bool> {
-        self.configs.get("message.timestamp.type").map(|who| who == LOG_APPEND_TIME)
-    }
+    pub by_hand: bool,
 }
 
 const LOG_APPEND_TIME: &str = "LogAppendTime";
@@ -163,15 +127,12 @@ impl RootState {
                 self.change_broker(broker, epoch, |b| b.alive = alive && b.ready)
             }
             RootEntry::CreateShard { replication_factor, voters, preferred } => {
-                let same = |s: &&Arc<Shard>| s.replication_factor == replication_factor && s.preferred == preferred;
-                if let Some(existing) = self.shards.values().find(same) {
+                let mut placed = self.placeable(replication_factor);
+                if let Some(existing) = placed.find(|shard| shard.preferred == preferred) {
                     return RootAnswer::Shard(existing.id);
                 }
-                let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
-                let (founders, moving_from) = (voters.clone(), Vec::new());
-                let shard = Shard { id, replication_factor, founders, voters, preferred, partitions: 0, moving_from };
-                self.shards.insert(id, Arc::new(shard));
-                RootAnswer::Shard(id)
+                drop(placed);
+                RootAnswer::Shard(self.create_shard(voters, preferred, false))
             }
             RootEntry::SetVoters { shard, voters } => self.set_voters(shard, voters),
             RootEntry::MoveShard { shard, from, to } => self.move_shard(shard, &from, to),
@@ -180,7 +141,9 @@ impl RootState {
             RootEntry::RemoveBroker { broker, epoch } => self.remove_broker(broker, epoch),
             RootEntry::CreateTopic(new) => self.create_topic(new),
             RootEntry::SetLive { topic, partitions } => self.change_topic(topic, |t| t.live = t.live.max(partitions)),
-            RootEntry::AddPartitions { topic, partitions } => self.add_partitions(topic, partitions),
+            RootEntry::AddPartitions { topic, partitions, assigned } => {
+                self.add_partitions(topic, partitions, &assigned)
+            }
             RootEntry::DeleteTopic { topic } => self.delete_topic(topic),
             RootEntry::Gone { topic } => self.gone(topic),
             RootEntry::IssueProducerIds { count, time } => self.issue_producer_ids(count, time),
@@ -396,6 +359,19 @@ impl RootState {
         RootAnswer::Done
     }
 
+    /// The shards that are dealt partitions of this replication factor.
+    pub fn placeable(&self, replication_factor: u16) -> impl Iterator<Item = &Arc<Shard>> {
+        self.shards.values().filter(move |s| s.replication_factor == replication_factor && !s.by_hand)
+    }
+
+    fn create_shard(&mut self, voters: Vec<NodeId>, preferred: NodeId, by_hand: bool) -> ShardId {
+        let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
+        let (replication_factor, founders, moving_from) = (voters.len() as u16, voters.clone(), Vec::new());
+        let shard = Shard { id, replication_factor, founders, voters, preferred, partitions: 0, moving_from, by_hand };
+        self.shards.insert(id, Arc::new(shard));
+        id
+    }
+
     fn set_voters(&mut self, shard: ShardId, voters: Vec<NodeId>) -> RootAnswer {
         if let Some(shard) = self.shards.get_mut(&shard) {
             let shard = Arc::make_mut(shard);
@@ -407,125 +383,6 @@ impl RootState {
             shard.voters = voters;
         }
         RootAnswer::Done
-    }
-
-    fn create_topic(&mut self, new: NewTopic) -> RootAnswer {
-        if let Some(existing) = self.names.get(&new.name) {
-            // The same creation asked twice, after a lost answer, is the same topic.
-            return match *existing == new.id {
-                true => RootAnswer::Topic(new.id),
-                false => RootAnswer::Refused(RootRefusal::TopicExists),
-            };
-        }
-        let run = run_of(&new.name);
-        let Some(placement) = self.place(new.replication_factor, &[], new.partitions as usize, run) else {
-            return RootAnswer::Refused(RootRefusal::NoShard);
-        };
-        let topic = Topic {
-            id: new.id,
-            name: new.name.clone(),
-            replication_factor: new.replication_factor,
-            configs: new.configs,
-            placement,
-            live: 0,
-            deleting: false,
-            producer_id_next: self.producer_id_next,
-            stamping_changes: 0,
-            stamping_told: 0,
-        };
-        self.creations += 1;
-        self.topics.insert(new.id, Arc::new(topic));
-        self.names.insert(new.name, new.id);
-        RootAnswer::Topic(new.id)
-    }
-
-    fn add_partitions(&mut self, id: TopicId, partitions: i32) -> RootAnswer {
-        let Some(topic) = self.topics.get(&id).filter(|t| !t.deleting).cloned() else {
-            return RootAnswer::Refused(RootRefusal::UnknownTopic);
-        };
-        let more = i64::from(partitions) - topic.placement.len() as i64;
-        if more == 0 {
-            // Asked twice, after a lost answer.
-            return RootAnswer::Done;
-        }
-        if more < 0 {
-            return RootAnswer::Refused(RootRefusal::NotGrowing);
-        }
-        let run = run_of(&topic.name);
-        let Some(placement) = self.place(topic.replication_factor, &topic.placement, more as usize, run) else {
-            return RootAnswer::Refused(RootRefusal::NoShard);
-        };
-        self.creations += 1;
-        let producer_id_next = self.producer_id_next;
-        self.change_topic(id, |topic| {
-            topic.placement.extend(placement);
-            // The new ones are told too, so that no change of before, which may be late, is news to them.
-            topic.stamping_told = 0;
-            topic.producer_id_next = producer_id_next;
-        })
-    }
-
-    /// Gives a topic's next partitions to shards of its replication factor: in runs of `run`, each to the emptiest shard;
-    /// what is there already fills its run first. A shard that has lost its leader or a voter may have lost its quorum for
-    /// good, so it gets new partitions only when all shards have.
-    fn place(&mut self, replication_factor: u16, there: &[ShardId], more: usize, run: usize) -> Option<Vec<ShardId>> {
-        let of_factor = || self.shards.values().filter(|s| s.replication_factor == replication_factor);
-        let mut load: Vec<(u64, ShardId)> =
-            of_factor().filter(|s| self.is_well(s)).map(|s| (s.partitions, s.id)).collect();
-        if load.is_empty() {
-            load = of_factor().map(|s| (s.partitions, s.id)).collect();
-        }
-        if load.is_empty() {
-            return None;
-        }
-        let mut current = there.last().and_then(|last| load.iter().position(|(_, id)| id == last));
-        let placement = (there.len()..there.len() + more).map(|index| {
-            let emptiest = || (0..load.len()).min_by_key(|at| load[*at]).expect("checked not empty");
-            let at = current.filter(|_| index % run != 0).unwrap_or_else(emptiest);
-            current = Some(at);
-            load[at].0 += 1;
-            load[at].1
-        });
-        let placement: Vec<ShardId> = placement.collect();
-        for (partitions, id) in load {
-            if let Some(shard) = self.shards.get_mut(&id).filter(|s| s.partitions != partitions) {
-                Arc::make_mut(shard).partitions = partitions;
-            }
-        }
-        Some(placement)
-    }
-
-    fn is_well(&self, shard: &Shard) -> bool {
-        self.broker_of(shard.preferred).is_some_and(|b| b.alive)
-            && shard.voters.iter().all(|node| self.broker_of(*node).is_some())
-    }
-
-    fn delete_topic(&mut self, id: TopicId) -> RootAnswer {
-        let answer = self.change_topic(id, |topic| topic.deleting = true);
-        // The name is free at once: a topic created again under it has another id.
-        self.names.retain(|_, named| *named != id);
-        answer
-    }
-
-    fn gone(&mut self, id: TopicId) -> RootAnswer {
-        let Some(topic) = self.topics.remove(&id) else { return RootAnswer::Done };
-        for shard in &topic.placement {
-            if let Some(shard) = self.shards.get_mut(shard) {
-                let shard = Arc::make_mut(shard);
-                shard.partitions = shard.partitions.saturating_sub(1);
-            }
-        }
-        RootAnswer::Done
-    }
-
-    fn change_topic(&mut self, id: TopicId, change: impl FnOnce(&mut Topic)) -> RootAnswer {
-        match self.topics.get_mut(&id) {
-            Some(topic) => {
-                change(Arc::make_mut(topic));
-                RootAnswer::Done
-            }
-            None => RootAnswer::Refused(RootRefusal::UnknownTopic),
-        }
     }
 
     fn issue_producer_ids(&mut self, count: i64, time: Timestamp) -> RootAnswer {
@@ -541,10 +398,6 @@ impl RootState {
 
 fn stamps_by_default(all_brokers: Option<&Configs>) -> bool {
     all_brokers.and_then(|configs| configs.get(STAMPING)).is_some_and(|who| who == LOG_APPEND_TIME)
-}
-
-fn run_of(topic: &str) -> usize {
-    if is_internal(topic) { 1 } else { RUN_PARTITIONS }
 }
 
 #[cfg(test)]

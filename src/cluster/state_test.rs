@@ -1,5 +1,6 @@
+use super::topics::RUN_PARTITIONS;
 use super::*;
-use crate::cluster::QuotaName;
+use crate::cluster::{NewTopic, QuotaName};
 
 fn issued(state: &mut RootState, directory: &str) -> NodeId {
     match state.apply(RootEntry::IssueNode { directory: directory.into() }) {
@@ -106,6 +107,7 @@ fn topic(name: &str, id: u8, partitions: i32) -> RootEntry {
         partitions,
         replication_factor: 1,
         configs: BTreeMap::new(),
+        assigned: Vec::new(),
     })
 }
 
@@ -138,7 +140,7 @@ fn a_topic_stays_together_and_topics_are_spread() {
     state.apply(topic("u", 2, 5));
     state.apply(topic("v", 3, 3));
     assert_eq!(load(&state), vec![4, 5, 3]);
-    let grown = RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions: 9 };
+    let grown = RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions: 9, assigned: Vec::new() };
     state.apply(grown);
     assert_eq!(load(&state), vec![9, 5, 3]);
 }
@@ -151,7 +153,7 @@ fn a_large_topic_is_spread_in_runs() {
     assert_eq!(load(&state), vec![run as u64, 1, 0]);
     // What grows fills the run that was begun, then goes to the emptiest.
     let topic = TopicId::from_bytes([1; 16]);
-    state.apply(RootEntry::AddPartitions { topic, partitions: 2 * run + 7 });
+    state.apply(RootEntry::AddPartitions { topic, partitions: 2 * run + 7, assigned: Vec::new() });
     assert_eq!(load(&state), vec![run as u64, run as u64, 7]);
 }
 
@@ -160,6 +162,66 @@ fn partitions_that_groups_live_in_are_spread_evenly() {
     let mut state = with_shards(3);
     state.apply(topic(crate::admin::CONSUMER_OFFSETS, 1, 50));
     assert_eq!(load(&state), vec![17, 17, 16]);
+}
+
+#[test]
+fn replicas_by_hand_are_a_shard_of_their_own_that_nothing_else_is_placed_in() {
+    let mut state = RootState::default();
+    let nodes: Vec<NodeId> = (0..3).map(|broker| registered(&mut state, broker, &format!("dir{broker}")).0).collect();
+    let [a, b, c] = nodes[..] else { unreachable!() };
+    let automatic = |preferred| RootEntry::CreateShard { replication_factor: 2, voters: vec![a, b], preferred };
+    state.apply(automatic(a));
+    let by_hand = |id: u8, assigned: Vec<Vec<NodeId>>| {
+        let (name, partitions) = (id.to_string(), assigned.len() as i32);
+        let (id, configs, replication_factor) = (TopicId::from_bytes([id; 16]), Configs::new(), 2);
+        RootEntry::CreateTopic(NewTopic { id, name, partitions, replication_factor, configs, assigned })
+    };
+    let placement = |state: &RootState, id: u8| state.topic(TopicId::from_bytes([id; 16])).unwrap().placement.clone();
+    state.apply(by_hand(1, vec![vec![a, b], vec![b, a], vec![c, a], vec![b, a]]));
+    assert_eq!(placement(&state, 1), [1, 2, 3, 2]);
+    let shard = state.shard(2).unwrap();
+    assert_eq!((shard.voters.clone(), shard.preferred, shard.partitions), (vec![b, a], b, 2));
+    let automatically = NewTopic {
+        id: TopicId::from_bytes([2; 16]),
+        name: "u".into(),
+        partitions: 300,
+        replication_factor: 2,
+        configs: Configs::new(),
+        assigned: Vec::new(),
+    };
+    state.apply(RootEntry::CreateTopic(automatically));
+    assert!(placement(&state, 2).iter().all(|shard| *shard == 1));
+    let topic = TopicId::from_bytes([2; 16]);
+    let grow = |partitions, assigned| RootEntry::AddPartitions { topic, partitions, assigned };
+    assert_eq!(state.apply(grow(302, vec![vec![c, a]])), RootAnswer::Refused(RootRefusal::NotGrowing));
+    state.apply(grow(301, vec![vec![c, a]]));
+    assert_eq!(placement(&state, 2).last(), Some(&3));
+    // A leader chosen by hand does not stand for the one that places lack.
+    assert_eq!(state.apply(automatic(c)), RootAnswer::Shard(4));
+    let before = state.clone();
+    assert_eq!(state.apply(by_hand(3, vec![vec![a, 9]])), RootAnswer::Refused(RootRefusal::UnknownNode));
+    assert_eq!(state, before);
+}
+
+#[test]
+fn lists_of_replicas_make_no_more_shards_than_a_cluster_can_have() {
+    let mut state = RootState::default();
+    let nodes: Vec<NodeId> = (0..40).map(|broker| registered(&mut state, broker, &format!("dir{broker}")).0).collect();
+    let pairs = nodes.iter().flat_map(|a| nodes.iter().filter(move |b| a != *b).map(move |b| vec![*a, *b]));
+    let by_hand = |id: u8, assigned: Vec<Vec<NodeId>>| {
+        let (name, partitions) = (id.to_string(), assigned.len() as i32);
+        let (id, configs, replication_factor) = (TopicId::from_bytes([id; 16]), Configs::new(), 2);
+        RootEntry::CreateTopic(NewTopic { id, name, partitions, replication_factor, configs, assigned })
+    };
+    let empty = state.clone();
+    let refused = RootAnswer::Refused(RootRefusal::TooManyShards);
+    assert_eq!(state.apply(by_hand(1, pairs.clone().take(1001).collect())), refused);
+    assert_eq!(state, empty);
+    let all: Vec<_> = pairs.take(1000).collect();
+    for id in 2..4 {
+        assert!(matches!(state.apply(by_hand(id, all.clone())), RootAnswer::Topic(_)));
+        assert_eq!(state.shards().count(), 1000);
+    }
 }
 
 #[test]
@@ -201,8 +263,9 @@ fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
 fn growing_to_the_same_count_again_is_done() {
     let mut state = with_shards(1);
     state.apply(topic("t", 1, 1));
-    let mut grow =
-        |partitions| state.apply(RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions });
+    let mut grow = |partitions| {
+        state.apply(RootEntry::AddPartitions { topic: TopicId::from_bytes([1; 16]), partitions, assigned: Vec::new() })
+    };
     assert_eq!(grow(3), RootAnswer::Done);
     assert_eq!(grow(3), RootAnswer::Done);
     assert_eq!(grow(2), RootAnswer::Refused(RootRefusal::NotGrowing));
@@ -280,7 +343,7 @@ fn a_topic_is_unfinished_until_all_its_partitions_know_whether_they_are_stamped(
     });
     assert!(unfinished(&state));
     // It grows while the first partition is told.
-    state.apply(RootEntry::AddPartitions { topic: id, partitions: 2 });
+    state.apply(RootEntry::AddPartitions { topic: id, partitions: 2, assigned: Vec::new() });
     state.apply(RootEntry::StampingTold { topic: id, change: 1, partitions: 1 });
     state.apply(RootEntry::SetLive { topic: id, partitions: 2 });
     assert!(unfinished(&state));

@@ -14,6 +14,7 @@
 //! upload ─▶ Lane (one per shard, on every broker) ══RPC══▶ Sequencer (one per shard, on its leader) ─▶ Raft ─▶ apply
 //! ```
 
+mod expiry;
 mod lane;
 mod markers;
 mod openings;
@@ -23,6 +24,7 @@ mod slots;
 mod trim;
 mod wire;
 
+pub use expiry::forget_idle_producers;
 pub use lane::{Error, Lanes, Reply, Submission};
 #[cfg(test)]
 pub(crate) use markers::decode as decode_ending;

@@ -2,6 +2,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse, GroupId};
 
+pub(super) use crate::admin::operations::ON_A_GROUP as ALL_OPERATIONS;
 use crate::batch::Segments;
 use crate::group::classic::{Ask, Described, Reply};
 use crate::group::{Groups, error_of};
@@ -9,9 +10,6 @@ use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 
 /// Since this version a group that is not there is an error (KIP-1043), before it was a dead one.
 const NOT_FOUND_SINCE: i16 = 6;
-/// What may be done with a group where there are no ACLs: bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and
-/// ALTER_CONFIGS (Kafka: `AclEntry.supportedOperations`).
-pub(super) const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// # Errors
 /// The body does not follow the protocol.

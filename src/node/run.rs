@@ -72,7 +72,7 @@ pub struct Node {
     cluster: Cluster,
     coordinators: Arc<Coordinators>,
     transactions: Arc<transaction::Coordinators>,
-    #[cfg(feature = "simulation")]
+    #[cfg(any(test, feature = "simulation"))]
     shards: Arc<Shards>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
@@ -171,6 +171,7 @@ impl Node {
         });
         let group_settings = group::Settings::from(&config);
         let coordinators = Arc::new(Coordinators::new(cluster.clone(), sequencers.clone(), group_settings.clone()));
+        let idle = commit::forget_idle_producers(shards.clone(), sequencers.clone());
         let closed = {
             let (coordinators, transacting, sequencers) =
                 (coordinators.clone(), transacting.clone(), sequencers.clone());
@@ -192,6 +193,7 @@ impl Node {
         let replica = move || Replica::telling(incoming.clone());
         let mut background = vec![
             tokio::spawn(cluster::control(cluster.clone(), shards.clone())),
+            tokio::spawn(idle),
             tokio::spawn(cluster::reconcile(cluster.clone(), shards.clone(), replica, opened, closed)),
         ];
 
@@ -312,7 +314,7 @@ impl Node {
             cluster,
             coordinators,
             transactions: transacting,
-            #[cfg(feature = "simulation")]
+            #[cfg(any(test, feature = "simulation"))]
             shards,
             stop,
             serving,
@@ -341,7 +343,7 @@ impl Node {
     }
 
     /// The simulation looks at every replica.
-    #[cfg(feature = "simulation")]
+    #[cfg(any(test, feature = "simulation"))]
     pub fn shards(&self) -> &Arc<Shards> {
         &self.shards
     }

@@ -76,6 +76,7 @@ mod tests {
             name: "t".into(),
             partitions: 1,
             replication_factor: 1,
+            assigned: Vec::new(),
             configs,
         }));
         TopicSettings::of(view.topic(id).unwrap(), &view, Defaults::default().layers(&view, 0), 9, 1_000_000)

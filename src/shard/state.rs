@@ -281,6 +281,12 @@ impl State {
         effect.outcome = Some(Outcome::Marked(results));
     }
 
+    /// Whether [`Entry::ExpireProducers`] would change anything.
+    pub fn has_producers_before(&self, time: Timestamp) -> bool {
+        self.partitions.values().any(|partition| partition.has_producers_before(time))
+            || self.groups.has_producers_before(time)
+    }
+
     fn expire_producers(&mut self, before: Timestamp, effect: &mut Effect) {
         for partition in self.partitions.values_mut().filter(|p| p.has_producers_before(before)) {
             Arc::make_mut(partition).expire_producers(before, &mut effect.released);

@@ -20,12 +20,12 @@ cluster_build() {
 cluster_start_store() {
     CLUSTER_ZONES=
     local n voters=()
-    for n in $(seq "$CLUSTER_BROKERS"); do voters+=("$n@${CLUSTER_INTERNAL[n]}"); done
+    for n in $(seq "$CLUSTER_BROKERS"); do voters+=("$((${CLUSTER_FIRST_ID:-1} + n - 1))@${CLUSTER_INTERNAL[n]}"); done
     local replication=$((CLUSTER_BROKERS < 3 ? CLUSTER_BROKERS : 3))
     for n in $(seq "$CLUSTER_BROKERS"); do
         mkdir -p "$CLUSTER_DIR/broker-$n"
         cat >"$CLUSTER_DIR/broker-$n.properties" <<EOF
-node.id=$n
+node.id=$((${CLUSTER_FIRST_ID:-1} + n - 1))
 process.roles=broker,controller
 listeners=PLAINTEXT://${CLUSTER_KAFKA[n]},CONTROLLER://${CLUSTER_INTERNAL[n]}
 controller.listener.names=CONTROLLER

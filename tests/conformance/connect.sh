@@ -218,7 +218,7 @@ moving_offsets() {
         until_true 60 have_lines "$TEST_DIR/$name.out" 190 && cmp "$TEST_DIR/due" "$TEST_DIR/$name.out" && no_pair 1 "$name"
 }
 shows_offset() { [ "$(ask 1 GET "/connectors/$1-source/offsets" | json 'd["offsets"][0]["offset"]["position"]')" = "$2" ]; } 2>/dev/null
-have_lines() { [ "$(cat "$1" | wc -l)" -ge "$2" ]; } 2>/dev/null
+have_lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 brokers_killed() {
     pair 1 bounced && writing bounced $((BOUNCE_SECONDS * 100)) 100 && bounce && written && until_true 120 runs 1 bounced && copied bounced repeats && no_pair 1 bounced

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # What the suites share. To be sourced by bash, by a script of the suite's name:
 #
-#   begin SUITE PARTITIONS SECONDS     a fresh cluster of three zones; topics made without a count get PARTITIONS, and
-#                               a new group waits for more members for SECONDS
+#   begin SUITE PARTITIONS SECONDS [BROKERS]   a fresh cluster of three zones, or as many as BROKERS; topics made without
+#                               a count get PARTITIONS, and a new group waits for more members for SECONDS
 #   try NAME COMMAND…           one test: passed when COMMAND ends with 0, skipped (by its own word) with 77, else failed
 #   quick NAME…                 what QUICK=1 leaves of the suite
 #   end                         `SUITE: N passed, M failed, K excepted`; fails unless M is 0
@@ -27,8 +27,8 @@ begin() {
     export MILEPOST_NUM_PARTITIONS=$2 MILEPOST_GROUP_INITIAL_REBALANCE_DELAY=$3s
     # Tests that wait for each record would take as many tenths of a second: ten PUTs per second are about money.
     export MILEPOST_PUTS_PER_SECOND=100 MILEPOST_PUTS_BURST=100
-    export KAFKA_PROPERTIES="num.partitions=$2"$'\n'"group.initial.rebalance.delay.ms=$(($3 * 1000))"
-    cluster_start "$TEST_DIR/$SUITE" 3 || fail "starting the cluster"
+    export KAFKA_PROPERTIES="${KAFKA_PROPERTIES:-}"$'\n'"num.partitions=$2"$'\n'"group.initial.rebalance.delay.ms=$(($3 * 1000))"
+    cluster_start "$TEST_DIR/$SUITE" "${4:-3}" || fail "starting the cluster"
 }
 
 quick() {
@@ -68,7 +68,7 @@ try() {
 end() {
     local n
     if [ "${TARGET:-milepost}" = milepost ]; then
-        for n in 1 2 3; do
+        for n in $(seq "$CLUSTER_BROKERS"); do
             kill -0 "${CLUSTER_PIDS[n]}" 2>/dev/null && continue
             FAILED=$((FAILED + 1))
             echo "FAILED   broker $n ended by itself"

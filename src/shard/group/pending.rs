@@ -103,6 +103,10 @@ impl Pending {
         self.producers.values_mut().for_each(|state| state.offsets.retain(|(of, committed)| keep(of, committed)));
     }
 
+    pub fn has_producers_before(&self, time: Timestamp) -> bool {
+        self.producers.values().any(|state| state.open.is_none() && state.last_time < time)
+    }
+
     /// Producers whose last transaction ended before that time: nothing of theirs can be late any more.
     pub fn forget_producers(&mut self, before: Timestamp) {
         self.producers.retain(|_, state| state.open.is_some() || state.last_time >= before);

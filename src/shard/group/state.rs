@@ -225,6 +225,10 @@ impl Groups {
         }
     }
 
+    pub(in crate::shard) fn has_producers_before(&self, time: Timestamp) -> bool {
+        self.slots.values().any(|groups| groups.pending.has_producers_before(time))
+    }
+
     /// See [`Entry::ExpireProducers`](crate::shard::Entry::ExpireProducers).
     pub(in crate::shard) fn forget_producers(&mut self, before: Timestamp) {
         let slots: Vec<Slot> = self.slots.keys().copied().collect();

@@ -33,11 +33,29 @@ pub(super) fn decide(now: Moment, applied: Option<&Transaction>, ask: &Ask) -> D
     match (applied, ask) {
         (None, Ask::Init(init)) => begin(init),
         (None, _) => fail(ErrorCode::InvalidProducerIdMapping),
+        (Some(one), ask) if one.phase.is_prepared() && next_asker(ask) == Some(goes_on(one)) => Later,
         (Some(one), Ask::Init(init)) => go_on(now, one, init),
         (Some(one), Ask::Add(add)) => join(now, one, add),
         (Some(one), Ask::Verify { producer, partitions }) => verify(one, *producer, partitions),
         (Some(one), Ask::End(end)) if end.bumps => end_and_bump(now, one, end),
         (Some(one), Ask::End(end)) => end_and_keep(now, one, end),
+    }
+}
+
+/// Whoever ended a transaction was answered when the end was decided, and may ask for the next while the markers of this
+/// one are still written. (Kafka fences it there: a producer that aborts an empty transaction soon after a commit, and
+/// one whose epochs were used up.)
+fn goes_on(one: &Transaction) -> Producer {
+    one.next_id.map_or(one.producer(), |id| Producer { id, epoch: 0 })
+}
+
+/// Who asks, if that is told apart from the end before. A producer of version 1 has one epoch for both.
+fn next_asker(ask: &Ask) -> Option<Producer> {
+    match ask {
+        Ask::Init(init) => init.expected,
+        Ask::Add(add) => Some(add.producer),
+        Ask::Verify { producer, .. } => Some(*producer),
+        Ask::End(end) => end.bumps.then_some(end.producer),
     }
 }
 

@@ -122,6 +122,7 @@ fn version_1_ends_as_kafka_does() {
     }
 }
 
+/// Found by librdkafka's 0098: but for the ends that wait in the prepared phases, which Kafka fences.
 #[test]
 fn version_2_ends_as_kafka_does() {
     // Phase, commit, the answer to an end with the epoch before the present one, and to one with the present one.
@@ -130,10 +131,10 @@ fn version_2_ends_as_kafka_does() {
         (Phase::Empty, false, Some(Err(FENCED)), Some(Ok(1))),
         (Phase::Ongoing, true, Some(Err(FENCED)), Some(Ok(1))),
         (Phase::Ongoing, false, Some(Err(FENCED)), Some(Ok(1))),
-        (Phase::PrepareCommit, true, None, Some(Err(FENCED))),
-        (Phase::PrepareCommit, false, Some(Err(WRONG)), Some(Err(FENCED))),
-        (Phase::PrepareAbort, true, Some(Err(WRONG)), Some(Err(FENCED))),
-        (Phase::PrepareAbort, false, None, Some(Err(FENCED))),
+        (Phase::PrepareCommit, true, None, None),
+        (Phase::PrepareCommit, false, Some(Err(WRONG)), None),
+        (Phase::PrepareAbort, true, Some(Err(WRONG)), None),
+        (Phase::PrepareAbort, false, None, None),
         (Phase::CompleteCommit, true, Some(Ok(1)), Some(Err(WRONG))),
         (Phase::CompleteCommit, false, Some(Err(WRONG)), Some(Ok(2))),
         (Phase::CompleteAbort, true, Some(Err(WRONG)), Some(Err(WRONG))),
@@ -159,6 +160,31 @@ fn an_end_that_waited_for_the_markers_is_answered_with_them() {
         assert_eq!(bench.replies.get(&waiter), None);
         bench.mark_all();
         assert_eq!(bench.replies.remove(&waiter), goes_on(FIRST_ID, epoch));
+    }
+}
+
+#[test]
+fn an_empty_transaction_is_aborted_as_soon_as_the_one_before_has_its_markers() {
+    let mut bench = in_phase(Phase::PrepareCommit, true);
+    let next = producer(FIRST_ID, bench.shard.get(0, ID).unwrap().epoch);
+    let waiter = bench.send(Ask::End(End { producer: next, commit: false, bumps: true, fresh_id: None }));
+    assert_eq!(bench.replies.get(&waiter), None);
+    bench.mark_all();
+    assert_eq!(bench.replies.remove(&waiter), goes_on(FIRST_ID, next.epoch + 1));
+}
+
+#[test]
+fn a_producer_that_goes_on_with_another_id_waits_for_the_markers_of_the_last() {
+    let next = producer(FIRST_ID + 1, 0);
+    for ask in [add(next, [0]), end_and_bump(next, false), init(Some(next))] {
+        let mut bench = Bench::at_epoch(i16::MAX - 1);
+        let last = producer(FIRST_ID, i16::MAX - 1);
+        bench.ask(add(last, [0]));
+        assert_eq!(bench.ask(end_and_bump(last, true)), goes_on(FIRST_ID + 1, 0));
+        let waiter = bench.send(ask);
+        assert_eq!(bench.replies.get(&waiter), None);
+        bench.mark_all();
+        assert!(!matches!(bench.replies.remove(&waiter), None | Some(Reply::Failed(_))));
     }
 }
 
