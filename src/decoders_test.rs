@@ -149,6 +149,10 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     api(&mut fuzz, ApiKey::ListConfigResources, &request);
     let updates = vec![FeatureUpdateKey::default().with_feature(StrBytes::from_static_str("a")); 2];
     api(&mut fuzz, ApiKey::UpdateFeatures, &UpdateFeaturesRequest::default().with_feature_updates(updates));
+    let request = ShareGroupHeartbeatRequest::default().with_subscribed_topic_names(Some(vec![name(); 3]));
+    api(&mut fuzz, ApiKey::ShareGroupHeartbeat, &request);
+    let request = ShareGroupDescribeRequest::default().with_group_ids(vec![StrBytes::from_static_str("g").into(); 3]);
+    api(&mut fuzz, ApiKey::ShareGroupDescribe, &request);
     fuzz.finish("Kafka requests");
 }
 

@@ -26,12 +26,15 @@ pub const GROUP_VERSION: Feature = feature("group.version", 1, 1, 1);
 /// their own; tools read a release from it.
 pub const METADATA_VERSION: Feature = feature("metadata.version", 27, 27, 27);
 
+/// Level 1: share groups (KIP-932). At level 0 nobody joins one; what they have delivered is kept.
+pub const SHARE_VERSION: Feature = feature("share.version", 0, 1, 1);
+
 /// Level 2 tells producers that every end of a transaction raises their epoch, and that they need not add partitions to
 /// transactions themselves (KIP-890). Both ways are served at every level: the level says which one clients take.
 pub const TRANSACTION_VERSION: Feature = feature("transaction.version", 0, 2, 2);
 
 /// Every feature, by name.
-pub const FEATURES: [Feature; 3] = [GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION];
+pub const FEATURES: [Feature; 4] = [GROUP_VERSION, METADATA_VERSION, SHARE_VERSION, TRANSACTION_VERSION];
 
 impl Feature {
     pub fn named(name: &str) -> Option<&'static Feature> {

@@ -60,7 +60,7 @@ use kafka_protocol::protocol::StrBytes;
 
 pub use alter_client_quotas::alter_client_quotas;
 pub use alter_configs::{alter_configs, incremental_alter_configs};
-pub use configs::{Defaults, Layers};
+pub use configs::{Defaults, Layers, ShareReset, ShareSettings};
 pub use create_partitions::create_partitions;
 pub use create_topics::create_topics;
 pub use delete_records::delete_records;
@@ -143,11 +143,18 @@ pub fn static_settings(config: &Config) -> Defaults {
         ("connections.max.idle.ms", config.connections_max_idle.as_millis().to_string()),
         ("default.replication.factor", config.default_replication_factor.to_string()),
         ("group.consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval.as_millis().to_string()),
+        ("group.consumer.max.size", config.group_consumer_max_size.to_string()),
         ("group.consumer.session.timeout.ms", config.group_consumer_session_timeout.as_millis().to_string()),
         ("group.initial.rebalance.delay.ms", config.group_initial_rebalance_delay.as_millis().to_string()),
         ("group.max.session.timeout.ms", config.group_max_session_timeout.as_millis().to_string()),
         ("group.max.size", config.group_max_size.to_string()),
         ("group.min.session.timeout.ms", config.group_min_session_timeout.as_millis().to_string()),
+        ("group.share.delivery.count.limit", config.group_share_delivery_count_limit.to_string()),
+        ("group.share.heartbeat.interval.ms", config.group_share_heartbeat_interval.as_millis().to_string()),
+        ("group.share.max.size", config.group_share_max_size.to_string()),
+        ("group.share.partition.max.record.locks", config.group_share_partition_max_record_locks.to_string()),
+        ("group.share.record.lock.duration.ms", config.group_share_record_lock_duration.as_millis().to_string()),
+        ("group.share.session.timeout.ms", config.group_share_session_timeout.as_millis().to_string()),
         ("listeners", listener(&config.listen)),
         ("log.dirs", config.data_dir.display().to_string()),
         ("max.connections", config.connections_max.to_string()),
@@ -212,6 +219,12 @@ impl Admin {
     /// What clients have pushed of their metrics.
     pub fn pushed(&self) -> &Pushed {
         &self.pushed
+    }
+
+    /// What is in force for a share group's deliveries.
+    pub fn share_settings(&self, group: &str) -> ShareSettings {
+        let view = self.cluster.view();
+        ShareSettings::of(group, &view, self.layers(&view))
     }
 
     /// Where settings come from on this broker.

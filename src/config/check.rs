@@ -65,6 +65,12 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
         group_consumer_migration_policy: settings
             .group_consumer_migration_policy
             .unwrap_or(GroupMigration::Bidirectional),
+        group_share_session_timeout: span(settings.group_share_session_timeout, Duration::from_secs(45)),
+        group_share_heartbeat_interval: span(settings.group_share_heartbeat_interval, Duration::from_secs(5)),
+        group_share_max_size: settings.group_share_max_size.unwrap_or(200),
+        group_share_record_lock_duration: span(settings.group_share_record_lock_duration, Duration::from_secs(30)),
+        group_share_delivery_count_limit: settings.group_share_delivery_count_limit.unwrap_or(5),
+        group_share_partition_max_record_locks: settings.group_share_partition_max_record_locks.unwrap_or(2000),
         offsets_retention: span(settings.offsets_retention, Duration::from_secs(7 * 24 * 3600)),
         offsets_topic_partitions: settings.offsets_topic_partitions.unwrap_or(50),
         transaction_max_timeout: span(settings.transaction_max_timeout, Duration::from_secs(900)),
@@ -84,6 +90,7 @@ pub(super) fn check(settings: Settings) -> Result<Config, Error> {
     };
     check_numbers(&config)?;
     check_groups(&config)?;
+    check_share_groups(&config)?;
     check_transactions(&config)?;
     check_sizes(&config)?;
     check_addresses(&config)?;
@@ -204,6 +211,29 @@ fn check_groups(config: &Config) -> Result<(), Error> {
     require(!config.group_consumer_heartbeat_interval.is_zero(), "group_consumer_heartbeat_interval", "must not be 0")?;
     require(!config.group_consumer_assignors.is_empty(), "group_consumer_assignors", "names none")?;
     require((1..=1000).contains(&config.offsets_topic_partitions), "offsets_topic_partitions", "must be from 1 to 1000")
+}
+
+fn check_share_groups(config: &Config) -> Result<(), Error> {
+    require(config.group_share_max_size >= 1, "group_share_max_size", "must be at least 1")?;
+    require(
+        config.group_share_heartbeat_interval < config.group_share_session_timeout,
+        "group_share_heartbeat_interval",
+        "is not shorter than group_share_session_timeout",
+    )?;
+    require(!config.group_share_heartbeat_interval.is_zero(), "group_share_heartbeat_interval", "must not be 0")?;
+    require(!config.group_share_record_lock_duration.is_zero(), "group_share_record_lock_duration", "must not be 0")?;
+    let deliveries = 1..=10;
+    require(
+        deliveries.contains(&config.group_share_delivery_count_limit),
+        "group_share_delivery_count_limit",
+        "must be from 1 to 10",
+    )?;
+    let locks = 1..=4000;
+    require(
+        locks.contains(&config.group_share_partition_max_record_locks),
+        "group_share_partition_max_record_locks",
+        "must be from 1 to 4000",
+    )
 }
 
 fn check_transactions(config: &Config) -> Result<(), Error> {

@@ -97,6 +97,18 @@ settings! {
     group_consumer_assignors: Vec<GroupAssignor>,
     /// Whether groups with members may go over from the classic to the consumer protocol and back [default: bidirectional]
     group_consumer_migration_policy: GroupMigration,
+    /// A member of a share group that is silent for longer is out [default: 45s]
+    group_share_session_timeout: Span,
+    /// How often such members are told to send heartbeats [default: 5s]
+    group_share_heartbeat_interval: Span,
+    /// Members of a share group [default: 200]
+    group_share_max_size: usize,
+    /// How long such a member may keep a record before another gets it [default: 30s]
+    group_share_record_lock_duration: Span,
+    /// How often a record is delivered to a share group at most [default: 5]
+    group_share_delivery_count_limit: u16,
+    /// Records of one partition that a share group may have in delivery [default: 2000]
+    group_share_partition_max_record_locks: usize,
     /// Committed offsets are kept so long after the group has become empty [default: 7days]
     offsets_retention: Span,
     /// Partitions of __consumer_offsets, over which groups are spread; counts when it is created [default: 50]

@@ -4,11 +4,11 @@ use kafka_protocol::messages::consumer_group_describe_response::{
 };
 use kafka_protocol::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, GroupId};
 
+use crate::admin::operations::ON_A_GROUP;
 use crate::batch::Segments;
 use crate::cluster::RootState;
 use crate::group::Groups;
 use crate::group::consumer::{Ask, MemberDescribed, Reply};
-use crate::group::describe_groups::ALL_OPERATIONS;
 use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 use crate::shard::group::Assignment;
 
@@ -28,7 +28,7 @@ pub async fn consumer_group_describe(groups: &Groups, version: i16, body: Bytes)
         };
         let group = told(id, reply, &groups.cluster.view(), version);
         answers.push(match request.include_authorized_operations && group.error_code == ErrorCode::None.code() {
-            true => group.with_authorized_operations(ALL_OPERATIONS),
+            true => group.with_authorized_operations(ON_A_GROUP),
             false => group,
         });
     }

@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::node::testing::{Client, Site, broker_in, text};
 use crate::protocol::{ErrorCode, StrBytes};
 
-const FEW: &[&str] = &["--offsets-topic-partitions=3"];
+pub(super) const FEW: &[&str] = &["--offsets-topic-partitions=3"];
 
 /// A member of group `g`, as its client knows it.
 struct Member {
@@ -23,7 +23,7 @@ struct Member {
     owned: BTreeSet<i32>,
 }
 
-async fn create(client: &mut Client, name: &'static str, partitions: i32) -> Uuid {
+pub(super) async fn create(client: &mut Client, name: &'static str, partitions: i32) -> Uuid {
     let topic = CreatableTopic::default().with_name(text(name).into()).with_num_partitions(partitions);
     let request = CreateTopicsRequest::default().with_topics(vec![topic.with_replication_factor(-1)]);
     let created: CreateTopicsResponse = client.ask(ApiKey::CreateTopics, 7, &request.with_timeout_ms(30_000)).await;
@@ -32,7 +32,7 @@ async fn create(client: &mut Client, name: &'static str, partitions: i32) -> Uui
 }
 
 /// The broker that coordinates `g`.
-async fn coordinator(client: &mut Client) -> (i16, i32) {
+pub(super) async fn coordinator(client: &mut Client) -> (i16, i32) {
     let request = FindCoordinatorRequest::default().with_coordinator_keys(vec![text("g")]);
     let found: FindCoordinatorResponse = client.ask(ApiKey::FindCoordinator, 4, &request).await;
     (found.coordinators[0].error_code, found.coordinators[0].node_id.0)
@@ -269,7 +269,7 @@ async fn what_is_wrong_with_a_heartbeat_is_said_in_kafkas_words() {
 }
 
 /// The broker that coordinates, once it is one of these.
-async fn coordinator_among(nodes: &[Node]) -> usize {
+pub(super) async fn coordinator_among(nodes: &[Node]) -> usize {
     let mut client = Client::connect(nodes.last().unwrap()).await;
     let found = async {
         loop {
@@ -283,7 +283,7 @@ async fn coordinator_among(nodes: &[Node]) -> usize {
 }
 
 /// Asks wherever the coordinator is by now: leadership may move at any time.
-async fn told<A>(
+pub(super) async fn told<A>(
     nodes: &[Node],
     client: &mut Client,
     mut ask: impl AsyncFnMut(&mut Client) -> A,

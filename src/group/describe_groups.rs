@@ -2,7 +2,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse, GroupId};
 
-pub(super) use crate::admin::operations::ON_A_GROUP as ALL_OPERATIONS;
+use crate::admin::operations::ON_A_GROUP;
 use crate::batch::Segments;
 use crate::group::classic::{Ask, Described, Reply};
 use crate::group::{Groups, error_of};
@@ -20,7 +20,7 @@ pub async fn describe_groups(groups: &Groups, version: i16, body: Bytes) -> Resu
         let reply = groups.ask(&id, Ask::Describe).await;
         let group = told(id, reply, version);
         answers.push(match request.include_authorized_operations && group.error_code == ErrorCode::None.code() {
-            true => group.with_authorized_operations(ALL_OPERATIONS),
+            true => group.with_authorized_operations(ON_A_GROUP),
             false => group,
         });
     }

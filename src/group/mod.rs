@@ -1,4 +1,4 @@
-//! Consumer groups: who is a member, who reads which partition, how far each group has read.
+//! Groups: who is a member, who reads which partition, how far each group has read.
 //!
 //! - **In**: the body of one request, its version, and the [`Context`] of the client.
 //! - **Out**: the body of the answer. An `Err` means that the bytes do not follow the protocol: close the connection.
@@ -7,10 +7,10 @@
 //!   add to it; committed offsets are read after a read index, so a leader that was replaced tells no old ones. A new
 //!   coordinator knows every generation, member and offset that was answered; members get a fresh session.
 //! - **Never does**: look at records; assign partitions of classic groups (their leaders do).
-//! - **Limits**: see [`classic::Settings`] and [`consumer::Settings`]; [`METADATA_BYTES_MAX`] with a commit.
+//! - **Limits**: see [`classic::Settings`], [`consumer::Settings`] and [`share::Settings`]; [`METADATA_BYTES_MAX`] with a commit.
 //!
 //! ```text
-//! client ─▶ one file per API ─▶ Coordinators ─▶ a task per shard, while this broker leads it ─▶ classic, consumer (pure)
+//! client ─▶ one file per API ─▶ Coordinators ─▶ a task per shard, while this broker leads it ─▶ classic, consumer, share (pure)
 //!                                                    │ changes                                      │ answers
 //!                                                    ▼                                              ▼
 //!                                      sequencer ─▶ Raft ─▶ apply (shard/group)                  client
@@ -26,6 +26,7 @@ mod consumer_group_heartbeat;
 mod coordinators;
 mod delete_groups;
 mod describe_groups;
+mod due;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;
@@ -39,8 +40,13 @@ mod offset_delete;
 mod offset_fetch;
 mod place;
 mod reign;
+mod saving;
+pub mod share;
+mod share_group_describe;
+mod share_group_heartbeat;
 mod sync_group;
 mod txn_offset_commit;
+mod view;
 
 #[cfg(test)]
 mod consumer_served_test;
@@ -48,6 +54,8 @@ mod consumer_served_test;
 mod pending_test;
 #[cfg(test)]
 mod served_test;
+#[cfg(test)]
+mod share_served_test;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,8 +77,11 @@ pub use offset_delete::offset_delete;
 pub use offset_fetch::offset_fetch;
 pub(crate) use place::{place_in, refusal};
 pub(crate) use reign::outcome;
+pub use share_group_describe::{ShareGroupSeen, share_group_describe};
+pub use share_group_heartbeat::share_group_heartbeat;
 pub use sync_group::sync_group;
 pub use txn_offset_commit::txn_offset_commit;
+pub use view::View;
 
 use crate::admin::Admin;
 pub use crate::admin::Context;
@@ -93,6 +104,7 @@ pub struct Settings {
     pub session_timeout_max: Duration,
     pub classic: classic::Settings,
     pub consumer: consumer::Settings,
+    pub share: share::Settings,
 }
 
 impl From<&Config> for Settings {
@@ -119,6 +131,12 @@ impl From<&Config> for Settings {
                 classic_members_max: config.group_max_size,
                 metadata_bytes_max: GROUP_METADATA_BYTES_MAX,
                 offsets_retention: config.offsets_retention,
+            },
+            share: share::Settings {
+                session_timeout: config.group_share_session_timeout,
+                heartbeat_interval: config.group_share_heartbeat_interval,
+                members_max: config.group_share_max_size,
+                groups_max: GROUPS_MAX,
             },
         }
     }
@@ -168,6 +186,14 @@ impl Groups {
         match self.place(group) {
             Ok((shard, partition)) => self.coordinators.ask(shard, partition, group, ask.into()).await.into_consumer(),
             Err(error) => consumer::Reply::failed(error, String::new()),
+        }
+    }
+
+    /// As [`Groups::ask`], of share groups.
+    async fn ask_share(&self, group: &str, ask: share::Ask) -> share::Reply {
+        match self.place(group) {
+            Ok((shard, partition)) => self.coordinators.ask(shard, partition, group, ask.into()).await.into_share(),
+            Err(error) => share::Reply::failed(error, String::new()),
         }
     }
 }

@@ -9,13 +9,12 @@ use milepost_raft::Leadership;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cluster::{Cluster, RootState};
+use crate::cluster::{Cluster, Resource, RootState};
 use crate::commit::{Sequencers, decode_outcome};
 use crate::group::classic::Waiter;
-use crate::group::consumer::Topics;
 use crate::group::coordinators::{Keeper, Request};
 use crate::group::kinds::{Command, Kinds, Then};
-use crate::group::{Metrics, Reply, classic};
+use crate::group::{Metrics, Reply, View, classic};
 use crate::index::OpenShard;
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
@@ -49,7 +48,7 @@ pub(super) struct Reign {
     sequencers: Arc<Sequencers>,
     term: u64,
     groups: Kinds,
-    topics: ViewTopics,
+    view: Known,
     /// The shard's clock when this began, and since when it runs on.
     clock_ms: u64,
     began: Instant,
@@ -65,6 +64,7 @@ pub(super) struct Reign {
 impl Reign {
     pub fn begin(keeper: &Keeper, term: u64) -> Reign {
         let now = Instant::now();
+        let view = Known { root: keeper.cluster.view(), version: 1 };
         let mut groups = Kinds::new(&keeper.settings);
         let (clock_ms, with_members) = keeper.shard.replica().read(|state| {
             let all = state.groups().all().filter(|(_, _, group)| group.has_members());
@@ -72,7 +72,7 @@ impl Reign {
             (state.groups().clock_ms(), all)
         });
         for (slot, id, group) in &with_members {
-            groups.load(now, (*slot, id, group));
+            groups.load(now, &view, (*slot, id, group));
         }
         Reign {
             shard: keeper.shard.clone(),
@@ -80,7 +80,7 @@ impl Reign {
             sequencers: keeper.sequencers.clone(),
             term,
             groups,
-            topics: ViewTopics { view: keeper.cluster.view(), version: 1 },
+            view,
             clock_ms,
             began: now,
             waiting: HashMap::new(),
@@ -119,8 +119,8 @@ impl Reign {
                 },
                 () = sleep_until(late_at) => {
                     let now = Instant::now();
-                    self.topics.refresh(&self.cluster);
-                    self.groups.tick(now, &self.topics);
+                    self.view.refresh(&self.cluster);
+                    self.groups.tick(now, &self.view);
                     if now >= sweep_at {
                         sweep_at = now + SWEEP_INTERVAL;
                         self.sweep();
@@ -165,20 +165,20 @@ impl Reign {
         };
         self.waiter_next += 1;
         self.waiting.insert(self.waiter_next, answer);
-        self.topics.refresh(&self.cluster);
+        self.view.refresh(&self.cluster);
         let waiter = self.waiter_next;
-        self.groups.ask(Instant::now(), &self.topics, (slot, &id), applied.as_deref(), *ask, waiter);
+        self.groups.ask(Instant::now(), &self.view, (slot, &id), applied.as_deref(), *ask, waiter);
     }
 
     fn decided(&mut self, decided: Decided) {
-        self.topics.refresh(&self.cluster);
+        self.view.refresh(&self.cluster);
         self.commit_entries -= usize::from(decided.is_commits);
         let failed = decided.outcome.is_err();
         for (id, slot, then) in decided.of {
             // What went wrong begins again from what the log has.
             let applied = self.shard.replica().read(|state| state.groups().get(slot, &id).filter(|_| failed).cloned());
             let applied = applied.as_deref().map(|group| (slot, group));
-            self.groups.decided(Instant::now(), &self.topics, &id, (then, applied), decided.outcome);
+            self.groups.decided(Instant::now(), &self.view, &id, (then, applied), decided.outcome);
         }
     }
 
@@ -269,34 +269,39 @@ fn not_here() -> Reply {
     Reply::Classic(classic::Reply::Failed(ErrorCode::NotCoordinator))
 }
 
-/// Topics as of the root's newest state here.
-struct ViewTopics {
-    view: Arc<RootState>,
+/// The root's newest state here.
+struct Known {
+    root: Arc<RootState>,
     version: u64,
 }
 
-impl ViewTopics {
+impl Known {
     fn refresh(&mut self, cluster: &Cluster) {
-        let view = cluster.view();
-        if !Arc::ptr_eq(&view, &self.view) {
-            self.view = view;
+        let root = cluster.view();
+        if !Arc::ptr_eq(&root, &self.root) {
+            self.root = root;
             self.version += 1;
         }
     }
 }
 
-impl Topics for ViewTopics {
+impl View for Known {
     fn version(&self) -> u64 {
         self.version
     }
 
-    fn get(&self, name: &str) -> Option<(TopicId, i32)> {
-        let topic = self.view.topic_named(name).filter(|topic| !topic.deleting && topic.live > 0)?;
+    fn topic(&self, name: &str) -> Option<(TopicId, i32)> {
+        let topic = self.root.topic_named(name).filter(|topic| !topic.deleting && topic.live > 0)?;
         Some((topic.id, topic.live))
     }
 
-    fn each_name(&self, see: &mut dyn FnMut(&str)) {
-        self.view.topics().for_each(|topic| see(&topic.name));
+    fn each_topic(&self, see: &mut dyn FnMut(&str)) {
+        self.root.topics().for_each(|topic| see(&topic.name));
+    }
+
+    fn own_time(&self, group: &str, setting: &str) -> Option<Duration> {
+        let own = self.root.configs(&Resource::Group(group.to_owned()))?.get(setting)?;
+        own.trim().parse().ok().map(Duration::from_millis)
     }
 }
 

@@ -138,6 +138,7 @@ impl Printer {
                     Change::TransactionalCommit { .. } => "commit_offsets_in_transaction",
                     Change::Save(_) => "save_group",
                     Change::Consumer(_) => "change_consumer_group",
+                    Change::Share(_) => "change_share_group",
                     Change::Delete => "delete_group",
                     Change::DeleteOffsets { .. } => "delete_offsets",
                     Change::DeleteIfUnused => "delete_unused_group",

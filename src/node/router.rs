@@ -117,6 +117,12 @@ impl Router for Rooms {
             ApiKey::ConsumerGroupDescribe => {
                 reply(async move { group::consumer_group_describe(&groups, version, body).await })
             }
+            ApiKey::ShareGroupHeartbeat => {
+                reply(async move { group::share_group_heartbeat(&groups, &context, version, body).await })
+            }
+            ApiKey::ShareGroupDescribe => {
+                reply(async move { group::share_group_describe(&groups, version, body).await })
+            }
             ApiKey::OffsetCommit => reply(async move { group::offset_commit(&groups, version, body).await }),
             ApiKey::TxnOffsetCommit => reply(async move { group::txn_offset_commit(&groups, version, body).await }),
             ApiKey::OffsetFetch => reply(async move { group::offset_fetch(&groups, version, body).await }),

@@ -137,7 +137,7 @@ const TRIM: u8 = 44;
 // 20 to 24: a transaction's.
 const STAMPING: u8 = 36;
 const MARKERS: u8 = 40;
-// 41: a group's.
+// 41 and 47: a group's.
 
 impl Entry {
     pub fn encode(&self) -> Bytes {
@@ -230,9 +230,13 @@ impl Entry {
             (kind @ transaction::INIT..=transaction::REMOVE, 1) => {
                 Entry::Transaction(TransactionEntry::read(kind, &mut r)?)
             }
-            (kind @ (group::COMMIT..=group::DELETE_IF_UNUSED | group::CONSUMER | group::TRANSACTIONAL_COMMIT), 1) => {
-                Entry::Group(GroupEntry::read(kind, &mut r)?)
-            }
+            (
+                kind @ (group::COMMIT..=group::DELETE_IF_UNUSED
+                | group::CONSUMER
+                | group::TRANSACTIONAL_COMMIT
+                | group::SHARE),
+                1,
+            ) => Entry::Group(GroupEntry::read(kind, &mut r)?),
             (group::COMMITS, 1) => Entry::GroupCommits(GroupCommits::read(&mut r)?),
             (MARKERS, 1) => Entry::Markers(Markers::read(&mut r)?),
             (GROUP_CLOCK, 1) => Entry::GroupClock { term: r.u64()?, clock_ms: r.u64()? },

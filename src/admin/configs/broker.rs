@@ -36,7 +36,7 @@ const INT_MAX: &str = "2147483647";
 const LONG_MAX: &str = "9223372036854775807";
 
 #[rustfmt::skip]
-pub static BROKER_CONFIGS: [BrokerConfig; 73] = [
+pub static BROKER_CONFIGS: [BrokerConfig; 86] = [
     given("advertised.listeners", Text, "Where clients reach this broker."),
     fixed("auto.create.topics.enable", Boolean, "true", "Metadata creates topics."),
     fixed("auto.leader.rebalance.enable", Boolean, "true", "Leadership goes back to the preferred voter by itself."),
@@ -52,6 +52,7 @@ pub static BROKER_CONFIGS: [BrokerConfig; 73] = [
     fixed("group.consumer.heartbeat.interval.ms", Int, "5000", "How often members of consumer groups say that they are there."),
     fixed("group.consumer.max.heartbeat.interval.ms", Int, "15000", "The most that a group may have."),
     fixed("group.consumer.max.session.timeout.ms", Int, "60000", "The most that a group may have."),
+    fixed("group.consumer.max.size", Int, INT_MAX, "Members of a group of the consumer protocol."),
     fixed("group.consumer.min.heartbeat.interval.ms", Int, "5000", "The least that a group may have."),
     fixed("group.consumer.min.session.timeout.ms", Int, "45000", "The least that a group may have."),
     fixed("group.consumer.session.timeout.ms", Int, "45000", "A member that is silent for longer is gone."),
@@ -60,8 +61,20 @@ pub static BROKER_CONFIGS: [BrokerConfig; 73] = [
     fixed("group.max.size", Int, INT_MAX, "Members of a consumer group."),
     fixed("group.min.session.timeout.ms", Int, "6000", "Shortest session that a member may ask for."),
     fixed("group.share.assignment.interval.ms", Int, "1000", "The shortest time between two assignments."),
+    fixed("group.share.assignors", List, "simple", "How partitions are given to the members of share groups."),
     fixed("group.share.delivery.count.limit", Int, "5", "A record is delivered at most so often."),
     fixed("group.share.heartbeat.interval.ms", Int, "5000", "How often members of share groups say that they are there."),
+    fixed("group.share.max.delivery.count.limit", Int, "10", "The most that a group may have."),
+    fixed("group.share.max.heartbeat.interval.ms", Int, "15000", "The most that a group may have."),
+    fixed("group.share.max.partition.max.record.locks", Int, "4000", "The most that a group may have."),
+    fixed("group.share.max.record.lock.duration.ms", Int, "60000", "The most that a group may have."),
+    fixed("group.share.max.session.timeout.ms", Int, "60000", "The most that a group may have."),
+    fixed("group.share.max.size", Int, "200", "Members of a share group."),
+    fixed("group.share.min.delivery.count.limit", Int, "2", "The least that a group may have."),
+    fixed("group.share.min.heartbeat.interval.ms", Int, "5000", "The least that a group may have."),
+    fixed("group.share.min.partition.max.record.locks", Int, "100", "The least that a group may have."),
+    fixed("group.share.min.record.lock.duration.ms", Int, "15000", "The least that a group may have."),
+    fixed("group.share.min.session.timeout.ms", Int, "45000", "The least that a group may have."),
     fixed("group.share.partition.max.record.locks", Int, "2000", "Records of a partition that may be in delivery."),
     fixed("group.share.record.lock.duration.ms", Int, "30000", "How long a member may keep a record."),
     fixed("group.share.session.timeout.ms", Int, "45000", "A member that is silent for longer is gone."),

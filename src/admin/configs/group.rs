@@ -10,7 +10,7 @@ use Kind::{Boolean, Int, String as Text};
 const ISOLATION: &[&str] = &["read_committed", "read_uncommitted"];
 
 #[rustfmt::skip]
-pub static GROUP_CONFIGS: [Config; 13] = [
+pub static GROUP_CONFIGS: [Config; 14] = [
     config("consumer.assignment.interval.ms", "group.consumer.assignment.interval.ms", Int, "1000", Within(0, 15_000), "The shortest time between two assignments."),
     config("consumer.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms", Int, "5000", Within(5_000, 15_000), "How often members say that they are there."),
     config("consumer.session.timeout.ms", "group.consumer.session.timeout.ms", Int, "45000", Within(45_000, 60_000), "A member that is silent for longer is gone."),
@@ -23,6 +23,7 @@ pub static GROUP_CONFIGS: [Config; 13] = [
     config("share.isolation.level", "share.isolation.level", Text, "read_uncommitted", OneOf(ISOLATION), "Whether records of open transactions are delivered."),
     config("share.partition.max.record.locks", "group.share.partition.max.record.locks", Int, "2000", Within(100, 4_000), "Records of a partition that may be in delivery."),
     config("share.record.lock.duration.ms", "group.share.record.lock.duration.ms", Int, "30000", Within(15_000, 60_000), "How long a member may keep a record."),
+    config("share.renew.acknowledge.enable", "share.renew.acknowledge.enable", Boolean, "true", Any, "Whether a member may ask for more time with a record."),
     config("share.session.timeout.ms", "group.share.session.timeout.ms", Int, "45000", Within(45_000, 60_000), "A member that is silent for longer is gone."),
 ];
 

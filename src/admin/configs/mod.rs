@@ -11,10 +11,12 @@ pub mod group;
 mod layers;
 pub mod pattern;
 mod rule;
+mod share;
 pub mod topic;
 
 pub use layers::{Defaults, Layers};
 use rule::Rule;
+pub use share::{ShareReset, ShareSettings};
 pub use topic::{STORAGE_CLASS, TOPIC_CONFIGS};
 
 use crate::admin::Error;

@@ -1,4 +1,4 @@
-use crate::admin::configs::{Kind, list};
+use crate::admin::configs::{Kind, ShareReset, list};
 
 /// What values a setting may have.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ impl Rule {
                 "{name} must be the literal '*' or a list of replicas in the following format: \
                  [partitionId]:[brokerId],[partitionId]:[brokerId],..."
             )),
-            Rule::ShareReset if is_share_reset(value) => Ok(()),
+            Rule::ShareReset if ShareReset::parse(value).is_some() => Ok(()),
             Rule::ShareReset => Err(format!(
                 "Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' or of \
                  the format 'by_duration:<PnDTnHnMn.nS>'."
@@ -75,31 +75,6 @@ fn is_replicas(value: &str) -> bool {
         })
     };
     value == "*" || list(value).all(is_pair)
-}
-
-/// The shape of a duration, as `P1DT2H3M4.5S`: days, then after a `T` hours, minutes and seconds, none of them twice.
-fn is_share_reset(value: &str) -> bool {
-    let value = value.to_ascii_lowercase();
-    let Some(duration) = value.strip_prefix("by_duration:") else {
-        return matches!(value.as_str(), "earliest" | "latest");
-    };
-    let Some(duration) = duration.strip_prefix('p') else { return false };
-    let (days, time) = duration.split_once('t').map_or((duration, None), |(days, time)| (days, Some(time)));
-    let parts = |mut text: &str, units: &str| {
-        let mut units = units.chars();
-        while !text.is_empty() {
-            let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
-            let (number, unit) = text.split_at(end);
-            let Some(unit) = unit.chars().next() else { return false };
-            if number.parse::<f64>().is_err() || (number.contains('.') && unit != 's') || !units.any(|u| u == unit) {
-                return false;
-            }
-            text = &text[end + 1..];
-        }
-        true
-    };
-    let any = !days.is_empty() || time.is_some_and(|time| !time.is_empty());
-    any && parts(days, "d") && time.is_none_or(|time| !time.is_empty() && parts(time, "hms"))
 }
 
 #[cfg(test)]
@@ -123,23 +98,5 @@ mod tests {
             assert_eq!(rule.check("name", kind, value), Err(why.to_owned()));
         }
         assert!(Rule::Replicas.check("name", Kind::List, "abc").is_err_and(|why| why.starts_with("name must be the")));
-    }
-
-    #[test]
-    fn a_share_group_begins_where_kafka_lets_it() {
-        for good in ["earliest", "LATEST", "by_duration:PT1H", "by_duration:P2DT3M4.5S", "by_duration:P1D"] {
-            assert!(is_share_reset(good), "{good}");
-        }
-        for bad in [
-            "none",
-            "by_duration:",
-            "by_duration:P",
-            "by_duration:PT",
-            "by_duration:1H",
-            "by_duration:PT1M1H",
-            "by_duration:PTH",
-        ] {
-            assert!(!is_share_reset(bad), "{bad}");
-        }
     }
 }

@@ -39,13 +39,13 @@ impl Turn<'_> {
         let before = group.members[id].current.clone();
         let has_changed = update_who(group, &beat) || is_new;
         self.advance(group, id, has_changed, owned.as_ref());
-        group.renew_session(id, self.settings.session_timeout, self.now);
+        group.renew_session(id, self.session_timeout(), self.now);
         let current = &group.members[id].current;
         tracing::trace!(group = self.id, member = id, said = epoch, is = current.epoch, "a heartbeat");
         Ok(Beaten {
             member: beat.member.clone(),
             epoch: current.epoch,
-            interval: self.settings.heartbeat_interval,
+            interval: self.heartbeat_interval(),
             assignment: (is_full || current.assigned != before.assigned).then(|| current.assigned.clone()),
         })
     }
@@ -95,8 +95,8 @@ impl Turn<'_> {
 
     /// What follows from what a member said: perhaps a new epoch, new targets, and its own next step.
     pub fn advance(&mut self, group: &mut Live, id: &str, has_changed: bool, owned: Option<&Assignment>) {
-        if has_changed || !group.resolved.is_of(self.topics) {
-            let topics_changed = group.resolve(self.topics);
+        if has_changed || !group.resolved.is_of(self.view) {
+            let topics_changed = group.resolve(self.view);
             if has_changed || topics_changed {
                 group.set_epoch(group.epoch + 1);
                 tracing::debug!(group = self.id, epoch = group.epoch, member = id, "a new epoch of a group");
@@ -143,7 +143,7 @@ impl Turn<'_> {
             tracing::debug!(group = self.id, member = id, "leaves");
             self.fence(group, id);
         }
-        let interval = self.settings.heartbeat_interval;
+        let interval = self.heartbeat_interval();
         Ok(Beaten { member: beat.member.clone(), epoch: beat.epoch, interval, assignment: None })
     }
 
@@ -152,7 +152,7 @@ impl Turn<'_> {
         // A group that becomes a classic one goes on with its epoch as its generation.
         let becomes_classic = group.is_classic_but(Some(id), self.settings);
         if group.remove(id).is_some() {
-            group.resolve(self.topics);
+            group.resolve(self.view);
             if !becomes_classic {
                 group.set_epoch(group.epoch + 1);
             }

@@ -35,7 +35,7 @@ impl Turn<'_> {
             return refused(ErrorCode::GroupMaxSizeReached);
         }
         let metadata = join.protocols.first().map(|(_, metadata)| metadata);
-        let said = metadata.and_then(|metadata| embedded::subscription(metadata, self.topics));
+        let said = metadata.and_then(|metadata| embedded::subscription(metadata, self.view));
         let Some(said) = said.filter(|_| join.protocol_type == CONSUMER && group.supports(&join)) else {
             return refused(ErrorCode::InconsistentGroupProtocol);
         };
@@ -67,7 +67,7 @@ impl Turn<'_> {
         let protocol_name = join.protocols.into_iter().next().map(|(name, _)| name);
         group.set_who(&id, who);
         self.advance(group, &id, has_changed, Some(&said.owned));
-        group.renew_session(&id, self.settings.session_timeout, self.now);
+        group.renew_session(&id, self.session_timeout(), self.now);
         group.expect_step(&id, self.now + join.rebalance_timeout);
         Ok(Reply::Joined(JoinAnswer {
             generation: group.members[&id].current.epoch,
@@ -87,7 +87,7 @@ impl Turn<'_> {
                 let id = &sync.caller.member;
                 let assignment = group.assignment_bytes(id);
                 group.settle_step(id);
-                group.renew_session(id, self.settings.session_timeout, self.now);
+                group.renew_session(id, self.session_timeout(), self.now);
                 let Sync { protocol_type, protocol_name, .. } = sync;
                 Reply::Synced { protocol_type, protocol_name, assignment }
             }
@@ -122,7 +122,7 @@ impl Turn<'_> {
         let is_late = member.current.epoch < group.epoch
             || state == MemberState::Unrevoked
             || (state == MemberState::Unreleased && !group.waits_for_others(member));
-        group.renew_session(&caller.member, self.settings.session_timeout, self.now);
+        group.renew_session(&caller.member, self.session_timeout(), self.now);
         let reply = match is_late {
             true => {
                 group.expect_step_if_none(&caller.member, by);
@@ -145,7 +145,7 @@ impl Turn<'_> {
             });
         }
         if each.contains(&ErrorCode::None) {
-            group.resolve(self.topics);
+            group.resolve(self.view);
             group.set_epoch(group.epoch + 1);
         }
         self.answer_when_saved(group, waiter, AnyReply::Classic(Reply::Each(each)));

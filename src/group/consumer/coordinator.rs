@@ -1,5 +1,4 @@
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,8 +7,8 @@ use crate::group::classic::{Listed, Waiter};
 use crate::group::consumer::ask::{Ask, Reply};
 use crate::group::consumer::assignor::Assignor;
 use crate::group::consumer::live::{EMPTY, Live};
-use crate::group::consumer::target::Topics;
-use crate::group::{self, classic};
+use crate::group::due::Due;
+use crate::group::{self, View, classic};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Change, Consumer, Group};
@@ -17,8 +16,9 @@ use crate::shard::group::{Change, Consumer, Group};
 /// What members of such groups call their protocol type.
 const CONSUMER: &str = "consumer";
 
-/// Looks at members that are gone or need an earlier one, kept until there are so many.
-const DUE_SLACK: usize = 1024;
+// What a group may have of its own instead of the brokers'.
+const SESSION_TIMEOUT: &str = "consumer.session.timeout.ms";
+const HEARTBEAT_INTERVAL: &str = "consumer.heartbeat.interval.ms";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -76,9 +76,7 @@ pub type Failed<'a> = (ErrorCode, Option<(Slot, &'a Consumer)>);
 pub struct Coordinator {
     pub(super) settings: Settings,
     groups: HashMap<String, Live>,
-    due: BinaryHeap<Reverse<(Instant, String, String)>>,
-    /// More looks than that are more than there are members.
-    due_max: usize,
+    due: Due,
     commands: Vec<Command>,
     /// Groups that nobody who speaks this protocol is left in.
     pub(super) leaving: Vec<String>,
@@ -88,7 +86,7 @@ pub struct Coordinator {
 pub(super) struct Turn<'a> {
     pub now: Instant,
     pub settings: &'a Settings,
-    pub topics: &'a dyn Topics,
+    pub view: &'a dyn View,
     pub id: &'a str,
     pub commands: &'a mut Vec<Command>,
 }
@@ -102,12 +100,25 @@ impl Turn<'_> {
         self.answer(waiter, group::Reply::Consumer(Reply::failed(error, why)));
     }
 
+    pub fn session_timeout(&self) -> Duration {
+        self.settings.session_timeout_of(self.id, self.view)
+    }
+
+    /// Told to members.
+    pub fn heartbeat_interval(&self) -> Duration {
+        self.view.own_time(self.id, HEARTBEAT_INTERVAL).unwrap_or(self.settings.heartbeat_interval)
+    }
+
     pub fn propose(&mut self, slot: Slot, change: Change) {
         self.commands.push(Command::Propose { slot, group: self.id.to_owned(), change, then: Then::Saved });
     }
 }
 
 impl Settings {
+    fn session_timeout_of(&self, group: &str, view: &dyn View) -> Duration {
+        view.own_time(group, SESSION_TIMEOUT).unwrap_or(self.session_timeout)
+    }
+
     pub fn assignor_default(&self) -> Assignor {
         self.assignors.first().copied().unwrap_or(Assignor::Uniform)
     }
@@ -115,23 +126,16 @@ impl Settings {
 
 impl Coordinator {
     pub fn new(settings: Settings) -> Coordinator {
-        Coordinator {
-            settings,
-            groups: HashMap::new(),
-            due: BinaryHeap::new(),
-            due_max: DUE_SLACK,
-            commands: Vec::new(),
-            leaving: Vec::new(),
-        }
+        Coordinator { settings, groups: HashMap::new(), due: Due::new(), commands: Vec::new(), leaving: Vec::new() }
     }
 
     /// A group as the log has it: when leadership comes, or when a change of it has failed.
-    pub fn load(&mut self, now: Instant, slot: Slot, id: &str, consumer: &Consumer) {
+    pub fn load(&mut self, now: Instant, view: &dyn View, (slot, id): (Slot, &str), consumer: &Consumer) {
         if consumer.members.is_empty() {
             self.groups.remove(id);
             return;
         }
-        let group = Live::load(slot, consumer, self.settings.session_timeout, now);
+        let group = Live::load(slot, consumer, self.settings.session_timeout_of(id, view), now);
         self.groups.insert(id.to_owned(), group);
         self.settle(id);
     }
@@ -144,7 +148,7 @@ impl Coordinator {
     pub fn ask(
         &mut self,
         now: Instant,
-        topics: &dyn Topics,
+        view: &dyn View,
         (slot, id): (Slot, &str),
         applied: Option<&Group>,
         ask: Ask,
@@ -157,13 +161,13 @@ impl Coordinator {
                     if let Err((error, why)) = self.admit(id, consumer.is_some(), beat.epoch) {
                         return self.answer(waiter, group::Reply::Consumer(Reply::failed(error, why)));
                     }
-                    let (timeout, new) = (self.settings.session_timeout, || Live::new(slot));
+                    let (timeout, new) = (self.settings.session_timeout_of(id, view), || Live::new(slot));
                     let group = consumer.map_or_else(new, |consumer| Live::load(slot, consumer, timeout, now));
                     self.insert(id, group);
                 }
-                self.turn(now, topics, id, |turn, group| turn.beat(group, *beat, waiter));
+                self.turn(now, view, id, |turn, group| turn.beat(group, *beat, waiter));
             }
-            Ask::Describe => self.describe(now, topics, id, consumer, waiter),
+            Ask::Describe => self.describe(now, view, id, consumer, waiter),
             Ask::MayFetch { member, epoch } => {
                 let allowed = match (self.live(id), consumer) {
                     (Some(group), _) => group.validate_epoch(&member, epoch),
@@ -179,34 +183,33 @@ impl Coordinator {
     }
 
     /// The end of what was proposed.
-    pub fn decided(&mut self, now: Instant, topics: &dyn Topics, id: &str, then: Then, decided: Result<(), Failed>) {
+    pub fn decided(&mut self, now: Instant, view: &dyn View, id: &str, then: Then, decided: Result<(), Failed>) {
         match (then, decided) {
             (Then::Swept, _) => {}
             (Then::Answer(waiter, reply), Ok(())) => self.answer(waiter, reply),
             (Then::Answer(waiter, _), Err((error, _))) => self.fail(waiter, error),
-            (Then::Saved, Ok(())) => self.turn(now, topics, id, |turn, group| turn.saved(group)),
+            (Then::Saved, Ok(())) => self.turn(now, view, id, |turn, group| turn.saved(group)),
             (Then::Saved, Err((error, applied))) => {
                 let given_up = self.groups.remove(id);
                 given_up
                     .into_iter()
                     .flat_map(|group| group.saving.give_up())
                     .for_each(|waiter| self.fail(waiter, error));
-                applied.into_iter().for_each(|(slot, consumer)| self.load(now, slot, id, consumer));
+                applied.into_iter().for_each(|(slot, consumer)| self.load(now, view, (slot, id), consumer));
             }
         }
     }
 
     /// Does what is late by now.
-    pub fn tick(&mut self, now: Instant, topics: &dyn Topics) {
-        while self.deadline().is_some_and(|at| at <= now) {
-            let Some(Reverse((at, id, member))) = self.due.pop() else { return };
+    pub fn tick(&mut self, now: Instant, view: &dyn View) {
+        while let Some((at, id, member)) = self.due.pop(now) {
             let timers = self.groups.get_mut(&id).and_then(|group| group.members.get_mut(&member));
             let Some(timers) = timers.map(|m| &mut m.timers).filter(|timers| timers.queued == Some(at)) else {
                 continue;
             };
             timers.queued = None;
             match timers.next().is_some_and(|next| next <= now) {
-                true => self.turn(now, topics, &id, |turn, group| turn.expire(group, &member)),
+                true => self.turn(now, view, &id, |turn, group| turn.expire(group, &member)),
                 false => self.watch(&id, &member),
             }
         }
@@ -214,7 +217,7 @@ impl Coordinator {
 
     /// When [`Coordinator::tick`] has something to look at.
     pub fn deadline(&self) -> Option<Instant> {
-        self.due.peek().map(|Reverse((at, ..))| *at)
+        self.due.next()
     }
 
     pub fn take_commands(&mut self) -> Vec<Command> {
@@ -265,12 +268,12 @@ impl Coordinator {
         }
     }
 
-    fn describe(&mut self, now: Instant, topics: &dyn Topics, id: &str, consumer: Option<&Consumer>, waiter: Waiter) {
+    fn describe(&mut self, now: Instant, view: &dyn View, id: &str, consumer: Option<&Consumer>, waiter: Waiter) {
         let default = self.settings.assignor_default();
         let told = |group: &Live| group::Reply::Consumer(Reply::Described(Box::new(group.described(default))));
         if self.has(id) {
             // Nothing is told that the log may not get.
-            return self.turn(now, topics, id, |turn, group| turn.answer_when_saved(group, waiter, told(group)));
+            return self.turn(now, view, id, |turn, group| turn.answer_when_saved(group, waiter, told(group)));
         }
         let reply = match consumer {
             Some(consumer) => told(&Live::load(0, consumer, Duration::ZERO, now)),
@@ -283,9 +286,9 @@ impl Coordinator {
     }
 
     /// One event of one group, then what follows for the log and its timers.
-    pub(super) fn turn(&mut self, now: Instant, topics: &dyn Topics, id: &str, act: impl FnOnce(&mut Turn, &mut Live)) {
+    pub(super) fn turn(&mut self, now: Instant, view: &dyn View, id: &str, act: impl FnOnce(&mut Turn, &mut Live)) {
         let Some(group) = self.groups.get_mut(id) else { return };
-        let mut turn = Turn { now, settings: &self.settings, topics, id, commands: &mut self.commands };
+        let mut turn = Turn { now, settings: &self.settings, view, id, commands: &mut self.commands };
         act(&mut turn, group);
         turn.save(group);
         self.settle(id);
@@ -301,12 +304,9 @@ impl Coordinator {
             self.leaving.push(id.to_owned());
         }
         std::mem::take(&mut group.unwatched).iter().for_each(|member| self.watch(id, member));
-        if self.due.len() > self.due_max {
-            let groups = &self.groups;
-            let timers = |id: &String, member: &String| groups.get(id)?.members.get(member).map(|m| &m.timers);
-            self.due.retain(|Reverse((at, id, member))| timers(id, member).is_some_and(|t| t.queued == Some(*at)));
-            self.due_max = DUE_SLACK + 2 * self.due.len();
-        }
+        let groups = &self.groups;
+        let timers = |id: &str, member: &str| groups.get(id)?.members.get(member).map(|m| &m.timers);
+        self.due.shed(|at, id, member| timers(id, member).is_some_and(|t| t.queued == Some(at)));
     }
 
     /// Deadlines mostly move away: the earlier look is kept, and finds the later one then.
@@ -315,7 +315,7 @@ impl Coordinator {
         let Some(timers) = found.map(|member| &mut member.timers) else { return };
         if let Some(next) = timers.next() {
             timers.queued = Some(next);
-            self.due.push(Reverse((next, id.to_owned(), member.to_owned())));
+            self.due.push(next, id, member);
         }
     }
 }

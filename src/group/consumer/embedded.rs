@@ -7,7 +7,7 @@ use kafka_protocol::messages::consumer_protocol_assignment::TopicPartition;
 use kafka_protocol::messages::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 use kafka_protocol::protocol::{Decodable, Encodable};
 
-use crate::group::consumer::target::Topics;
+use crate::group::View;
 use crate::protocol::StrBytes;
 use crate::shard::group::Assignment;
 use crate::types::TopicId;
@@ -22,26 +22,26 @@ pub(super) struct Subscription {
     pub rack: Option<String>,
 }
 
-pub(super) fn subscription(metadata: &[u8], topics: &dyn Topics) -> Option<Subscription> {
+pub(super) fn subscription(metadata: &[u8], view: &dyn View) -> Option<Subscription> {
     let (version, mut body) = split(metadata)?;
     let found = ConsumerProtocolSubscription::decode(&mut body, version).ok()?;
     let owned = found.owned_partitions.into_iter().map(|one| (one.topic.to_string(), one.partitions));
     Some(Subscription {
         topics: found.topics.iter().map(|topic| topic.to_string()).collect(),
-        owned: by_id(owned, topics),
+        owned: by_id(owned, view),
         rack: found.rack_id.map(|rack| rack.to_string()),
     })
 }
 
 /// No bytes: nothing is assigned yet.
-pub(super) fn assignment(bytes: &[u8], topics: &dyn Topics) -> Option<Assignment> {
+pub(super) fn assignment(bytes: &[u8], view: &dyn View) -> Option<Assignment> {
     if bytes.is_empty() {
         return Some(Assignment::new());
     }
     let (version, mut body) = split(bytes)?;
     let found = ConsumerProtocolAssignment::decode(&mut body, version).ok()?;
     let assigned = found.assigned_partitions.into_iter().map(|one| (one.topic.to_string(), one.partitions));
-    Some(by_id(assigned, topics))
+    Some(by_id(assigned, view))
 }
 
 /// In the version of the member's metadata. A topic that is gone has no name any more.
@@ -66,10 +66,10 @@ fn split(bytes: &[u8]) -> Option<(i16, Bytes)> {
 }
 
 /// Topics that there are none of are left out.
-fn by_id(named: impl Iterator<Item = (String, Vec<i32>)>, topics: &dyn Topics) -> Assignment {
+fn by_id(named: impl Iterator<Item = (String, Vec<i32>)>, view: &dyn View) -> Assignment {
     let mut all = Assignment::new();
     for (name, partitions) in named.filter(|(_, partitions)| !partitions.is_empty()) {
-        if let Some((id, _)) = topics.get(&name) {
+        if let Some((id, _)) = view.topic(&name) {
             all.entry(id).or_default().extend(partitions);
         }
     }

@@ -7,8 +7,9 @@ use crate::group::consumer::ask::{Described, MemberDescribed};
 use crate::group::consumer::assignor::Assignor;
 use crate::group::consumer::coordinator::Settings;
 use crate::group::consumer::reconcile::each;
-use crate::group::consumer::saving::Saving;
+use crate::group::consumer::saving::Parts;
 use crate::group::consumer::target::Resolved;
+use crate::group::saving::Saving;
 use crate::shard::Slot;
 use crate::shard::group::{Assignment, Consumer, Current, MemberState, Who};
 use crate::types::Partition;
@@ -28,7 +29,7 @@ pub(super) struct Live {
     owned: HashSet<Partition>,
     /// What the subscriptions mean, as of some version of the topics.
     pub resolved: Resolved,
-    pub saving: Saving,
+    pub saving: Saving<Parts>,
     /// How many members speak this protocol, not the classic one.
     modern: usize,
     /// Members whose timers the coordinator does not look at in time yet.
@@ -154,7 +155,7 @@ impl Live {
         self.modern += usize::from(member.who.classic.is_none());
         member.who.instance.iter().for_each(|instance| drop(self.statics.insert(instance.clone(), id.to_owned())));
         self.members.insert(id.to_owned(), Member { current: Current::default(), ..member });
-        *self.saving.touch_member(id) = super::saving::Parts { who: true, target: true, current: true };
+        *self.saving.touch_member(id) = Parts { who: true, target: true, current: true };
         self.own(id, member.current);
     }
 

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use serde_bytes::ByteBuf;
 use tokio::time::Instant;
 
+use crate::group::View;
 use crate::group::consumer::coordinator::Coordinator;
 use crate::group::consumer::embedded;
 use crate::group::consumer::live::{Live, Member};
 use crate::group::consumer::reconcile::each;
-use crate::group::consumer::target::Topics;
 use crate::group::migrants::{Migrant, Migrants};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
@@ -26,7 +26,7 @@ impl Coordinator {
     pub fn receive(
         &mut self,
         now: Instant,
-        topics: &dyn Topics,
+        view: &dyn View,
         (slot, id): (Slot, &str),
         migrants: Option<Migrants>,
     ) -> Result<(), (ErrorCode, String)> {
@@ -45,7 +45,7 @@ impl Coordinator {
         group.assignment_epoch = migrants.generation;
         group.saving.touch();
         for migrant in &migrants.members {
-            let Some(member) = member(migrant, &migrants, topics) else {
+            let Some(member) = member(migrant, &migrants, view) else {
                 return refused("what its members say of themselves cannot be read");
             };
             if each(&member.current.assigned).any(|(topic, index)| !group.is_free(&Partition { topic, index })) {
@@ -54,7 +54,7 @@ impl Coordinator {
             group.add(&migrant.id, member);
             group.renew_session(&migrant.id, migrant.session_timeout, now);
         }
-        group.resolve(topics);
+        group.resolve(view);
         self.insert(id, group);
         tracing::info!(group = id, members = migrants.members.len(), "becomes a group of the consumer protocol");
         Ok(())
@@ -76,11 +76,11 @@ impl Coordinator {
     }
 }
 
-fn member(migrant: &Migrant, all: &Migrants, topics: &dyn Topics) -> Option<Member> {
+fn member(migrant: &Migrant, all: &Migrants, view: &dyn View) -> Option<Member> {
     let chosen = migrant.protocols.iter().find(|(name, _)| Some(name) == all.protocol_name.as_ref());
     let (_, metadata) = chosen.or(migrant.protocols.first())?;
-    let said = embedded::subscription(metadata, topics)?;
-    let assigned = embedded::assignment(&migrant.assignment, topics)?;
+    let said = embedded::subscription(metadata, view)?;
+    let assigned = embedded::assignment(&migrant.assignment, view)?;
     let millis = |time: Duration| i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
     let protocols = migrant.protocols.iter().map(|(name, metadata)| (name.clone(), ByteBuf::from(metadata.to_vec())));
     let classic = ClassicMember { session_timeout_ms: millis(migrant.session_timeout), protocols: protocols.collect() };

@@ -50,13 +50,13 @@ mod saving;
 mod target;
 
 #[cfg(test)]
-mod test;
+pub(super) mod test;
 
 pub use ask::{Ask, Beat, Beaten, Described, MemberDescribed, Reply};
 pub use assignor::Assignor;
 pub use coordinator::{Command, Coordinator, Settings, Then};
 pub use pattern::Pattern;
-pub use target::Topics;
+pub(super) use reconcile::each;
 
 /// The epoch of a heartbeat that is the last one.
 pub const LEAVES: i32 = -1;

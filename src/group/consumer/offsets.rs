@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use tokio::time::Instant;
 
 use crate::group::Reply as AnyReply;
+use crate::group::View;
 use crate::group::classic::{self, Caller, Commit, InTransaction, Waiter};
 use crate::group::consumer::coordinator::{Coordinator, Then};
 use crate::group::consumer::live::Live;
-use crate::group::consumer::target::Topics;
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Change, Committed, Group};
@@ -60,7 +60,7 @@ impl Coordinator {
     pub fn ask_classic(
         &mut self,
         now: Instant,
-        topics: &dyn Topics,
+        view: &dyn View,
         (slot, id): (Slot, &str),
         ask: classic::Ask,
         waiter: Waiter,
@@ -91,16 +91,16 @@ impl Coordinator {
             classic::Ask::DeleteGroup => self.propose(slot, id, Change::Delete, done),
             classic::Ask::DeleteOffsets(offsets) => self.delete_offsets(slot, id, &offsets, waiter),
             classic::Ask::Describe => self.answer(waiter, AnyReply::Classic(classic::Reply::Described(None))),
-            classic::Ask::Join(join) => self.turn(now, topics, id, |turn, group| turn.join(group, join, waiter)),
+            classic::Ask::Join(join) => self.turn(now, view, id, |turn, group| turn.join(group, join, waiter)),
             classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) if !self.has(id) => {
                 self.fail(waiter, ErrorCode::UnknownMemberId);
             }
-            classic::Ask::Sync(sync) => self.turn(now, topics, id, |turn, group| turn.sync(group, sync, waiter)),
+            classic::Ask::Sync(sync) => self.turn(now, view, id, |turn, group| turn.sync(group, sync, waiter)),
             classic::Ask::Heartbeat(caller) => {
-                self.turn(now, topics, id, |turn, group| turn.heartbeat(group, &caller, waiter));
+                self.turn(now, view, id, |turn, group| turn.heartbeat(group, &caller, waiter));
             }
             classic::Ask::Leave(leavers) if self.has(id) => {
-                self.turn(now, topics, id, |turn, group| turn.leave_classic(group, &leavers, waiter));
+                self.turn(now, view, id, |turn, group| turn.leave_classic(group, &leavers, waiter));
             }
             classic::Ask::Leave(leavers) => {
                 let each = classic::Reply::Each(vec![ErrorCode::UnknownMemberId; leavers.len()]);

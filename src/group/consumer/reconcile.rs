@@ -57,6 +57,6 @@ fn at(current: &Current, epoch: i32) -> Current {
     Current { epoch, previous_epoch, ..Current::default() }
 }
 
-pub(super) fn each(assignment: &Assignment) -> impl Iterator<Item = (crate::types::TopicId, i32)> {
+pub(in crate::group) fn each(assignment: &Assignment) -> impl Iterator<Item = (crate::types::TopicId, i32)> {
     assignment.iter().flat_map(|(topic, all)| all.iter().map(|partition| (*topic, *partition)))
 }

@@ -2,22 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::{BufMut, BytesMut};
-
 use crate::group::consumer::assignor::{Assignor, Subscriber};
 use crate::group::consumer::live::Live;
 use crate::group::consumer::pattern::Pattern;
+use crate::group::view::{self, View};
 use crate::shard::group::Who;
 use crate::types::TopicId;
-
-/// The cluster's topics, as this broker knows them.
-pub trait Topics {
-    /// Another number whenever anything else here may have changed; never 0.
-    fn version(&self) -> u64;
-    /// A topic's id and number of partitions.
-    fn get(&self, name: &str) -> Option<(TopicId, i32)>;
-    fn each_name(&self, see: &mut dyn FnMut(&str));
-}
 
 /// The subscriptions of a group's members, looked up.
 #[derive(Debug, Default)]
@@ -30,8 +20,8 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    pub fn is_of(&self, topics: &dyn Topics) -> bool {
-        self.version == topics.version()
+    pub fn is_of(&self, view: &dyn View) -> bool {
+        self.version == view.version()
     }
 
     pub fn matches(&self, pattern: &str, topic: &str) -> bool {
@@ -40,17 +30,6 @@ impl Resolved {
 
     pub fn names(&self) -> BTreeMap<TopicId, &String> {
         self.topics.iter().map(|(name, (id, _))| (*id, name)).collect()
-    }
-
-    fn digest(&self) -> u32 {
-        let mut bytes = BytesMut::new();
-        for (name, (id, partitions)) in &self.topics {
-            bytes.put_slice(name.as_bytes());
-            bytes.put_u8(0);
-            bytes.put_slice(id.as_bytes());
-            bytes.put_i32(*partitions);
-        }
-        crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32
     }
 
     fn ids(&self, who: &Who) -> BTreeSet<TopicId> {
@@ -63,20 +42,20 @@ impl Resolved {
 impl Live {
     /// Looks the subscriptions up. True if the topics are other ones, or have other partitions, than when the group's
     /// epoch last grew.
-    pub fn resolve(&mut self, topics: &dyn Topics) -> bool {
+    pub fn resolve(&mut self, view: &dyn View) -> bool {
         let mut patterns = BTreeMap::new();
         for text in self.members.values().filter_map(|member| member.who.pattern.as_ref()) {
             if patterns.contains_key(text) {
                 continue;
             }
-            let known = self.resolved.patterns.remove(text).filter(|_| self.resolved.is_of(topics));
-            patterns.insert(text.clone(), known.unwrap_or_else(|| matching(text, topics)));
+            let known = self.resolved.patterns.remove(text).filter(|_| self.resolved.is_of(view));
+            patterns.insert(text.clone(), known.unwrap_or_else(|| matching(text, view)));
         }
         let named = self.members.values().flat_map(|member| &member.who.topics);
         let names: BTreeSet<&String> = named.chain(patterns.values().flatten()).collect();
-        let found = names.into_iter().filter_map(|name| Some((name.clone(), topics.get(name)?))).collect();
-        self.resolved = Resolved { version: topics.version(), topics: found, patterns };
-        let digest = self.resolved.digest();
+        let found = names.into_iter().filter_map(|name| Some((name.clone(), view.topic(name)?))).collect();
+        self.resolved = Resolved { version: view.version(), topics: found, patterns };
+        let digest = view::digest(&self.resolved.topics);
         let changed = digest != self.topics_digest;
         if changed {
             self.topics_digest = digest;
@@ -106,11 +85,11 @@ impl Live {
     }
 }
 
-fn matching(pattern: &str, topics: &dyn Topics) -> BTreeSet<String> {
+fn matching(pattern: &str, view: &dyn View) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     // Only those that can be read are let in.
     if let Ok(pattern) = Pattern::parse(pattern) {
-        topics.each_name(&mut |name| {
+        view.each_topic(&mut |name| {
             if pattern.matches(name) {
                 names.insert(name.to_owned());
             }

@@ -132,7 +132,7 @@ fn read_current(r: &mut Reader) -> Result<Current, Malformed> {
 }
 
 /// Partitions ascend: each is written as its distance from the one before.
-fn put_assignment(out: &mut BytesMut, assignment: &Assignment) {
+pub(super) fn put_assignment(out: &mut BytesMut, assignment: &Assignment) {
     varint::put(out, assignment.len() as u64);
     for (topic, partitions) in assignment {
         out.put_slice(topic.as_bytes());
@@ -145,7 +145,7 @@ fn put_assignment(out: &mut BytesMut, assignment: &Assignment) {
     }
 }
 
-fn read_assignment(r: &mut Reader) -> Result<Assignment, Malformed> {
+pub(super) fn read_assignment(r: &mut Reader) -> Result<Assignment, Malformed> {
     let mut assignment = Assignment::new();
     for _ in 0..r.count(17)? {
         let topic = TopicId::from_bytes(r.array()?);
@@ -159,6 +159,6 @@ fn read_assignment(r: &mut Reader) -> Result<Assignment, Malformed> {
     Ok(assignment)
 }
 
-fn int(r: &mut Reader) -> Result<i32, Malformed> {
+pub(super) fn int(r: &mut Reader) -> Result<i32, Malformed> {
     i32::try_from(r.signed()?).map_err(|_| Malformed)
 }

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use crate::shard::Slot;
-use crate::shard::group::{Classic, Committed, ConsumerChange, Member};
+use crate::shard::group::{Classic, Committed, ConsumerChange, Member, ShareChange};
 use crate::types::varint::{self, Malformed, Reader};
 use crate::types::{Partition, Producer, TopicId};
 
@@ -47,6 +47,8 @@ pub enum Change {
     Save(Classic),
     /// A step of a group of the consumer protocol; the first makes the group one, whatever it was.
     Consumer(Box<ConsumerChange>),
+    /// A step of a share group; the first makes the group one, whatever it was.
+    Share(Box<ShareChange>),
     /// With all its offsets.
     Delete,
     /// Unless they were committed later than that.
@@ -63,6 +65,7 @@ pub(in crate::shard) const DELETE_IF_UNUSED: u8 = 11;
 pub(in crate::shard) const CONSUMER: u8 = 32;
 pub(in crate::shard) const COMMITS: u8 = 33;
 pub(in crate::shard) const TRANSACTIONAL_COMMIT: u8 = 41;
+pub(in crate::shard) const SHARE: u8 = 47;
 
 impl GroupEntry {
     pub(in crate::shard) fn put(&self, out: &mut BytesMut) {
@@ -71,6 +74,7 @@ impl GroupEntry {
             Change::TransactionalCommit { .. } => TRANSACTIONAL_COMMIT,
             Change::Save(_) => SAVE,
             Change::Consumer(_) => CONSUMER,
+            Change::Share(_) => SHARE,
             Change::Delete => DELETE,
             Change::DeleteOffsets { .. } => DELETE_OFFSETS,
             Change::DeleteIfUnused => DELETE_IF_UNUSED,
@@ -90,6 +94,7 @@ impl GroupEntry {
             }
             Change::Save(classic) => put_classic(out, classic),
             Change::Consumer(change) => change.put(out),
+            Change::Share(change) => change.put(out),
             Change::DeleteOffsets { partitions, until_ms } => {
                 varint::put(out, *until_ms);
                 put_by_topic(out, partitions, |p| *p, |_, _| {});
@@ -114,6 +119,7 @@ impl GroupEntry {
             }
             SAVE => Change::Save(read_classic(r)?),
             CONSUMER => Change::Consumer(Box::new(ConsumerChange::read(r)?)),
+            SHARE => Change::Share(Box::new(ShareChange::read(r)?)),
             DELETE => Change::Delete,
             DELETE_OFFSETS => {
                 let until_ms = r.u64()?;

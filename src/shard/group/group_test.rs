@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::shard::group::{
-    Assignment, Change, Classic, ClassicMember, Committed, ConsumerChange, Current, GroupCommit, GroupCommits,
-    GroupEntry, Member, MemberChange, MemberState, Who,
+    Assignment, Change, Classic, ClassicMember, Committed, ConsumerChange, Current, Epochs, GroupCommit, GroupCommits,
+    GroupEntry, Member, MemberChange, MemberState, ShareChange, ShareMemberChange, ShareWho, Who,
 };
 use crate::shard::{Create, Entry, Markers, Outcome, Refusal, State, Target};
 use crate::types::{Partition, Producer, TopicId};
@@ -112,6 +112,22 @@ fn step(revision: u64) -> Change {
     Change::Consumer(Box::new(change))
 }
 
+/// A member `a` with all that there can be, `b` with another epoch, and `c` that has gone.
+fn share_step(revision: u64) -> Change {
+    let who = ShareWho {
+        rack: Some("az1".into()),
+        client_id: "c".into(),
+        client_host: "/127.0.0.1".into(),
+        topics: ["t".to_owned(), "u".to_owned()].into(),
+    };
+    let epochs = Some(Epochs { now: 9, before: 7 });
+    let a = ShareMemberChange { who: Some(who), epochs, assigned: Some(assignment(&[0, 3, 900])) };
+    let b = ShareMemberChange { epochs, ..ShareMemberChange::default() };
+    let members = vec![("a".to_owned(), Some(a)), ("b".to_owned(), Some(b)), ("c".to_owned(), None)];
+    let change = ShareChange { revision, epoch: 9, assignment_epoch: 8, topics_digest: 7, members };
+    Change::Share(Box::new(change))
+}
+
 fn apply(state: &mut State, entry: Entry) -> Option<Outcome> {
     state.apply(TERM, &entry.encode()).unwrap().outcome
 }
@@ -131,6 +147,8 @@ fn entries_read_back_as_written() {
         saved(0),
         step(1),
         step(u64::MAX),
+        share_step(1),
+        share_step(u64::MAX),
         Change::TransactionalCommit { producer: PRODUCER, txn_no: 300, offsets: vec![offset(at(topic(1), 2), 9)] },
         Change::Delete,
         Change::DeleteOffsets { partitions: vec![at(topic(1), 0), at(topic(1), 9), at(topic(2), 1)], until_ms: 77 },
@@ -250,6 +268,30 @@ fn a_step_of_a_group_is_taken_once_and_in_its_turn() {
 }
 
 #[test]
+fn a_step_of_a_share_group_is_taken_once_and_in_its_turn() {
+    let mut state = shard();
+    assert_eq!(apply(&mut state, entry(TERM, 1, share_step(2))), Some(Outcome::Fenced));
+    assert_eq!(state.groups().all().count(), 0, "nothing is left of it");
+    assert_eq!(apply(&mut state, entry(TERM, 1, share_step(1))), None);
+    assert_eq!(apply(&mut state, entry(TERM, 1, share_step(1))), Some(Outcome::Fenced));
+    assert_eq!(apply(&mut state, entry(TERM - 1, 1, share_step(2))), Some(Outcome::Fenced), "of another term");
+    let group = state.groups().get(0, "g").unwrap();
+    let share = group.share().unwrap();
+    assert_eq!((share.revision, share.epoch, share.members.len(), group.has_members()), (1, 9, 2, true));
+    assert_eq!(share.members["a"].assigned, assignment(&[0, 3, 900]));
+    assert_eq!(share.members["b"].epochs, Epochs { now: 9, before: 7 });
+    let restored = State::from_snapshot(&state.to_snapshot()).unwrap();
+    assert_eq!((&restored, restored.digest()), (&state, state.digest()));
+    let gone = ["a", "b"].map(|id| (id.to_owned(), None)).into();
+    let gone = ShareChange { revision: 2, members: gone, ..ShareChange::default() };
+    assert_eq!(apply(&mut state, entry(TERM, 1, Change::Share(Box::new(gone)))), None);
+    apply(&mut state, entry(TERM, 1, Change::DeleteOffsets { partitions: vec![], until_ms: 9 }));
+    assert!(!state.groups().get(0, "g").unwrap().has_members(), "it stays without members");
+    apply(&mut state, entry(TERM, 1, Change::Delete));
+    assert_eq!(state.groups().all().count(), 0);
+}
+
+#[test]
 fn a_step_of_one_member_costs_less_than_a_hundred_bytes() {
     let current = Current { epoch: 100, previous_epoch: 99, assigned: assignment(&[1, 2, 3]), ..Current::default() };
     let change = MemberChange { current: Some(current), ..MemberChange::default() };
@@ -257,6 +299,11 @@ fn a_step_of_one_member_costs_less_than_a_hundred_bytes() {
     let members = vec![("x".repeat(36), Some(change))];
     let change = ConsumerChange { revision: 1000, epoch: 100, members, ..ConsumerChange::default() };
     assert!(entry(1, 1 << 32, Change::Consumer(Box::new(change))).encode().len() < 100);
+    // Of a share group it is the epochs alone.
+    let change = ShareMemberChange { epochs: Some(Epochs { now: 100, before: 99 }), ..ShareMemberChange::default() };
+    let members = vec![("x".repeat(36), Some(change))];
+    let change = ShareChange { revision: 1000, epoch: 100, members, ..ShareChange::default() };
+    assert!(entry(1, 1 << 32, Change::Share(Box::new(change))).encode().len() < 100);
 }
 
 #[test]

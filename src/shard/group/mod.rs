@@ -1,4 +1,4 @@
-//! Consumer groups as a shard keeps them: what was decided about members, and committed offsets.
+//! Groups as a shard keeps them: what was decided about members, and committed offsets.
 //!
 //! - **In**: [`GroupEntry`], decided by the coordinator (the shard's leader) and fenced by its term.
 //! - **Out**: [`Groups`], the same on every replica; a new coordinator starts from it.
@@ -14,6 +14,7 @@ mod consumer;
 mod consumer_entry;
 mod entry;
 mod pending;
+mod share;
 mod state;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod group_test;
 pub use consumer::{
     Assignment, ClassicMember, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who,
 };
-pub(super) use entry::{COMMIT, COMMITS, CONSUMER, DELETE_IF_UNUSED, TRANSACTIONAL_COMMIT};
+pub(super) use entry::{COMMIT, COMMITS, CONSUMER, DELETE_IF_UNUSED, SHARE, TRANSACTIONAL_COMMIT};
 pub use entry::{Change, GroupCommit, GroupCommits, GroupEntry};
+pub use share::{Epochs, Share, ShareChange, ShareMember, ShareMemberChange, ShareWho};
 pub use state::{Classic, Committed, Group, Groups, Kind, Member};

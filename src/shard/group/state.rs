@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::shard::Slot;
 use crate::shard::group::pending::Pending;
-use crate::shard::group::{Change, Consumer, GroupCommit, GroupCommits, GroupEntry};
+use crate::shard::group::{Change, Consumer, GroupCommit, GroupCommits, GroupEntry, Share};
 use crate::shard::marker::Markers;
 use crate::shard::verdict::{Outcome, Refusal};
 use crate::types::{LeaderEpoch, Offset, Partition, Timestamp, TopicId, arc_map};
@@ -45,6 +45,8 @@ pub enum Kind {
     Classic(Box<Classic>),
     #[serde(rename = "n")]
     Consumer(Box<Consumer>),
+    #[serde(rename = "h")]
+    Share(Box<Share>),
 }
 
 /// A classic group as of its last completed sync, or since its last member left.
@@ -94,14 +96,21 @@ impl Group {
     pub fn classic(&self) -> Option<&Classic> {
         match &self.kind {
             Kind::Classic(classic) => Some(classic),
-            Kind::Simple | Kind::Consumer(_) => None,
+            _ => None,
         }
     }
 
     pub fn consumer(&self) -> Option<&Consumer> {
         match &self.kind {
             Kind::Consumer(consumer) => Some(consumer),
-            Kind::Simple | Kind::Classic(_) => None,
+            _ => None,
+        }
+    }
+
+    pub fn share(&self) -> Option<&Share> {
+        match &self.kind {
+            Kind::Share(share) => Some(share),
+            _ => None,
         }
     }
 
@@ -110,6 +119,7 @@ impl Group {
             Kind::Simple => false,
             Kind::Classic(classic) => !classic.members.is_empty(),
             Kind::Consumer(consumer) => !consumer.members.is_empty(),
+            Kind::Share(share) => !share.members.is_empty(),
         }
     }
 }
@@ -156,11 +166,19 @@ impl Groups {
     /// A commit within a transaction that is over; a step that does not follow on what its group is. No group is changed.
     pub(in crate::shard) fn apply(&mut self, entry: GroupEntry) -> Result<(), Outcome> {
         self.advance(entry.clock_ms);
-        if let Change::Consumer(change) = &entry.change {
-            let consumer = self.get(entry.slot, &entry.group).and_then(|group| group.consumer());
-            if change.revision.checked_sub(1) != Some(consumer.map_or(0, |consumer| consumer.revision)) {
-                return Err(Outcome::Fenced);
+        let group = self.get(entry.slot, &entry.group);
+        let step = match &entry.change {
+            Change::Consumer(change) => Some((
+                change.revision,
+                group.and_then(|group| group.consumer()).map_or(0, |consumer| consumer.revision),
+            )),
+            Change::Share(change) => {
+                Some((change.revision, group.and_then(|group| group.share()).map_or(0, |share| share.revision)))
             }
+            _ => None,
+        };
+        if step.is_some_and(|(makes, is)| makes.checked_sub(1) != Some(is)) {
+            return Err(Outcome::Fenced);
         }
         if let Change::Commit { retention_ms, offsets } = entry.change {
             self.commit(GroupCommit { slot: entry.slot, group: entry.group, retention_ms, offsets });
@@ -190,6 +208,15 @@ impl Groups {
                 }
                 if let Kind::Consumer(consumer) = &mut group.kind {
                     consumer.apply(*change);
+                }
+            }
+            Change::Share(change) => {
+                let group = Arc::make_mut(groups.by_id.entry(entry.group).or_default());
+                if group.share().is_none() {
+                    group.kind = Kind::Share(Box::default());
+                }
+                if let Kind::Share(share) = &mut group.kind {
+                    share.apply(*change);
                 }
             }
             Change::Delete => {

@@ -111,7 +111,7 @@ impl Site {
             }
             Change::Delete => self.applied = None,
             Change::TransactionalCommit { .. } | Change::DeleteOffsets { .. } | Change::DeleteIfUnused => {}
-            Change::Consumer(_) => panic!("of another kind of group"),
+            Change::Consumer(_) | Change::Share(_) => panic!("of another kind of group"),
         }
     }
 

@@ -124,3 +124,18 @@ fn a_hundred_members_that_join_at_once_cost_two_entries() {
     assert_eq!((site.log.len(), site.held.len()), (2, 0));
     assert!(site.logged().members.values().all(|member| member.target.values().all(|all| all.len() == 2)));
 }
+
+#[test]
+fn a_groups_own_times_come_before_the_brokers() {
+    let mut site = Site::new(2);
+    let (session, interval) = (Duration::from_secs(60), Duration::from_secs(7));
+    site.view.times = [("consumer.session.timeout.ms", session), ("consumer.heartbeat.interval.ms", interval)].into();
+    assert_eq!(site.join("a").interval, interval);
+    site.pass(session - Duration::from_millis(1));
+    assert_eq!(site.state(), "Stable");
+    site.succeed();
+    site.pass(session - Duration::from_millis(1));
+    assert_eq!(site.state(), "Stable");
+    site.pass(Duration::from_millis(1));
+    assert_eq!(site.state(), "Empty");
+}

@@ -53,7 +53,7 @@ impl Site {
     /// What a member of the classic protocol is assigned.
     fn sync(&mut self, member: &str, generation: i32) -> Result<Assignment, ErrorCode> {
         let bytes = self.sync_bytes(member, generation, Vec::new())?;
-        Ok(embedded::assignment(&bytes, &self.topics).expect("an assignment"))
+        Ok(embedded::assignment(&bytes, &self.view).expect("an assignment"))
     }
 
     fn heartbeat(&mut self, member: &str, generation: i32) -> ErrorCode {

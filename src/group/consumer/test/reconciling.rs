@@ -202,7 +202,7 @@ proptest! {
         if !all.is_empty() {
             let total: usize = all.values().flat_map(|one| one.owned.values()).map(BTreeSet::len).sum();
             prop_assert_eq!(site.state(), "Stable");
-            prop_assert_eq!(total, site.topics.topics["t"].1 as usize);
+            prop_assert_eq!(total, site.view.topics["t"].1 as usize);
         }
     }
 }

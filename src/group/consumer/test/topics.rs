@@ -56,8 +56,8 @@ fn a_member_may_be_subscribed_to_nothing() {
 fn a_topic_made_anew_under_its_name_is_another() {
     let mut site = Site::new(1);
     site.join("a");
-    site.topics.topics.insert("t".into(), (topic("new"), 1));
-    site.topics.version += 1;
+    site.view.topics.insert("t".into(), (topic("new"), 1));
+    site.view.version += 1;
     assert_eq!(site.beat(beats("a", 1)).unwrap().assignment, Some(Assignment::new()));
     let told = site.owns("a", 1, &[]).unwrap();
     assert_eq!(told.assignment, Some(Assignment::from([(topic("new"), [0].into())])));
