@@ -78,5 +78,5 @@ try transactional_copier_of_a_group copied group-copier 5000 100 quiet --group-m
 try verifiable_producer_and_consumer_while_brokers_are_killed \
     produced_and_consumed bounced $((BOUNCE_SECONDS * 500)) 500 bounce
 # Small transactions, so that there are some until the last broker is killed.
-try transactional_copier_while_brokers_are_killed copied bounced-copier $((BOUNCE_SECONDS * 400)) 20 bounce --group-mode --use-group-metadata
+try transactional_copier_while_brokers_are_killed copied bounced-copier $((BOUNCE_SECONDS * 700)) 20 bounce --group-mode --use-group-metadata
 end
