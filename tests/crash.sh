@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brokers are killed (kill -9), stopped, emptied (kill -9, the data directory removed) and frozen (they go on later as
-# if nothing had been) at random moments, never two at once, while idempotent producers and readers go on through every broker; then the history is checked and
-# the store audited.
+# if nothing had been) at random moments, never two at once, while idempotent and transactional producers, readers and a
+# group that copies exactly once go on through every broker; then the history is checked and the store audited.
 #
 #   tests/crash.sh [TIMES]    SEED (chosen and printed) RATE=500 (records per second and writer) KINDS="kill empty freeze stop"
 #                             PROFILE=dev

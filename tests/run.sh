@@ -28,7 +28,7 @@ step "stock clients"
 BROKERS=3 ZONES=$zones ACLS=${ACLS:-false} "$CLUSTER_ROOT/tests/clients/run.sh" "$CLUSTER_BOOTSTRAP" "$@" ||
     fail "a stock client"
 
-step "a history of writers, readers and listers in every zone"
+step "a history of writers, readers, listers and transactions in every zone"
 "$RDKAFKA_HISTORY" self-test >/dev/null || fail "a rule of the history checker stays silent on its mutant"
 "$RDKAFKA_HISTORY" run --bootstrap "$CLUSTER_BOOTSTRAP" --zones "$CLUSTER_ZONES" --history "$TEST_DIR/history.jsonl" \
     --seconds 30 || fail "recording the history"

@@ -17,7 +17,7 @@ use crate::admin::epochs::{self, Epochs};
 use crate::admin::leaders::{self, Placed};
 use crate::admin::{Admin, Context, Error, is_internal, names, operations, topics};
 use crate::batch::Segments;
-use crate::cluster::{self, RootRefusal, RootState, Topic};
+use crate::cluster::{self, Broker, RootRefusal, RootState, Topic};
 use crate::protocol::{self, ErrorCode, TopicRef, decode, encode};
 use crate::types::{BrokerId, LeaderEpoch, Partition, ShardId};
 
@@ -61,7 +61,7 @@ pub async fn metadata(
         found.for_each(|topic| topic.topic_authorized_operations = operations::ON_A_TOPIC);
     }
     let answer = MetadataResponse::default()
-        .with_brokers(told_brokers(&view, context.listener.as_deref()))
+        .with_brokers(told_brokers(&admin.named.brokers(&view, Instant::now()), context.listener.as_deref()))
         .with_cluster_id(Some(StrBytes::from_string(admin.cluster.cluster_id().to_string())))
         .with_controller_id(admin.controller(&view).into())
         .with_topics(topics);
@@ -177,8 +177,8 @@ impl<E: Fn(ShardId, &Partition) -> Option<LeaderEpoch>> Told<'_, E> {
     }
 }
 
-fn told_brokers(view: &RootState, listener: Option<&str>) -> Vec<MetadataResponseBroker> {
-    let told = view.brokers().filter(|broker| broker.alive).map(|broker| {
+fn told_brokers(named: &[&Arc<Broker>], listener: Option<&str>) -> Vec<MetadataResponseBroker> {
+    let told = named.iter().map(|broker| {
         let (host, port) = broker.address_for(listener);
         MetadataResponseBroker::default()
             .with_node_id(broker.id.into())

@@ -31,6 +31,7 @@ mod leaders;
 mod list_config_resources;
 mod log_dirs;
 mod metadata;
+mod named;
 mod names;
 pub mod operations;
 mod quorum;
@@ -81,6 +82,7 @@ pub use telemetry::{Pushed, get_telemetry_subscriptions, push_telemetry};
 pub use unregister_broker::unregister_broker;
 pub use update_features::update_features;
 
+use crate::admin::named::Named;
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;
 use crate::index::{Replicas, Shards};
@@ -209,11 +211,13 @@ pub struct Admin {
     replicas: Arc<Replicas>,
     settings: Arc<Settings>,
     pushed: Arc<Pushed>,
+    named: Arc<Named>,
 }
 
 impl Admin {
     pub fn new(cluster: Cluster, shards: Arc<Shards>, replicas: Arc<Replicas>, settings: Settings) -> Self {
-        Admin { cluster, shards, replicas, settings: Arc::new(settings), pushed: Arc::default() }
+        let (pushed, named) = (Arc::default(), Arc::default());
+        Admin { cluster, shards, replicas, settings: Arc::new(settings), pushed, named }
     }
 
     /// What clients have pushed of their metrics.

@@ -5,17 +5,16 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
-use milepost_raft::Leadership;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::cluster::{Cluster, Resource, RootState};
 use crate::commit::{Sequencers, decode_outcome};
 use crate::group::classic::Waiter;
-use crate::group::coordinators::{Keeper, Request};
+use crate::group::coordinators::{Coordination, Request};
 use crate::group::kinds::{Command, Kinds, Then};
 use crate::group::{Metrics, Reply, View, classic};
-use crate::index::OpenShard;
+use crate::index::{OpenShard, Term};
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
 use crate::shard::group::{Change, Group, GroupCommit, GroupCommits, GroupEntry};
@@ -62,11 +61,11 @@ pub(super) struct Reign {
 }
 
 impl Reign {
-    pub fn begin(keeper: &Keeper, term: u64) -> Reign {
+    pub fn begin(with: &Coordination, shard: &Arc<OpenShard>, term: u64) -> Reign {
         let now = Instant::now();
-        let view = Known { root: keeper.cluster.view(), version: 1 };
-        let mut groups = Kinds::new(&keeper.settings);
-        let (clock_ms, with_members) = keeper.shard.replica().read(|state| {
+        let view = Known { root: with.cluster.view(), version: 1 };
+        let mut groups = Kinds::new(&with.settings);
+        let (clock_ms, with_members) = shard.replica().read(|state| {
             let all = state.groups().all().filter(|(_, _, group)| group.has_members());
             let all: Vec<(Slot, String, Arc<Group>)> = all.map(|(slot, id, g)| (slot, id.clone(), g.clone())).collect();
             (state.groups().clock_ms(), all)
@@ -75,9 +74,9 @@ impl Reign {
             groups.load(now, &view, (*slot, id, group));
         }
         Reign {
-            shard: keeper.shard.clone(),
-            cluster: keeper.cluster.clone(),
-            sequencers: keeper.sequencers.clone(),
+            shard: shard.clone(),
+            cluster: with.cluster.clone(),
+            sequencers: with.sequencers.clone(),
             term,
             groups,
             view,
@@ -88,30 +87,19 @@ impl Reign {
             proposals: FuturesOrdered::new(),
             commits: Vec::new(),
             commit_entries: 0,
-            metrics: keeper.metrics.clone(),
+            metrics: with.metrics.clone(),
         }
     }
 
     /// Until it ends: then those who still wait are sent elsewhere. False when nobody will ask again.
-    pub async fn run(
-        mut self,
-        stop: &mut watch::Receiver<bool>,
-        leadership: &mut watch::Receiver<Leadership>,
-        requests: &mut mpsc::Receiver<Request>,
-    ) -> bool {
+    pub async fn run(mut self, term: &mut Term<'_>, requests: &mut mpsc::Receiver<Request>) -> bool {
         let mut sweep_at = self.began + SWEEP_INTERVAL;
         let goes_on = loop {
             self.obey();
             let late_at = self.groups.deadline().map_or(sweep_at, |at| sweep_at.min(at));
             let open = self.proposals.len() + self.commits.len() < PROPOSALS_MAX;
             tokio::select! {
-                changed = leadership.changed() => {
-                    let now = *leadership.borrow();
-                    if changed.is_err() || now.term != self.term || !now.ready {
-                        break changed.is_ok();
-                    }
-                }
-                changed = stop.changed() => break changed.is_ok(),
+                goes_on = term.over() => break goes_on,
                 Some(decided) = self.proposals.next() => self.decided(decided),
                 request = requests.recv(), if open => match request {
                     Some(request) => self.take_all(request, requests),

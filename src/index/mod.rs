@@ -3,7 +3,8 @@
 //! - **In**: applied entries, from Raft; questions about partitions, from readers here and from other brokers.
 //! - **Out**: [`Shards::get`] → [`Replica`]: a partition's state and pointers, a wake-up when a partition has news, word
 //!   of bytes that waiting readers will want ([`Incoming`]), as soon as a pointer to them comes into the log;
-//!   [`Replicas`]: the same for every shard of the cluster, by a small request where there is no replica here.
+//!   [`Replicas`]: the same for every shard of the cluster, by a small request where there is no replica here;
+//!   [`Reigns`]: tasks for what a shard's leader keeps in memory, as long as this broker leads it.
 //! - **Promises**: what a reader sees is applied, so it is committed; watermarks never step back, also when one replica
 //!   answers after another; a linearizable answer has seen all that was committed when it was asked for.
 //! - **Never does**: read record bytes, or wait under its lock.
@@ -19,6 +20,7 @@ mod local;
 mod pointers;
 mod question;
 mod read_index;
+mod reigns;
 mod replica;
 mod replicas;
 mod shards;
@@ -28,6 +30,7 @@ mod wire_test;
 
 pub use question::{AbortedFrom, Error, Found, ProducerSeen, Query, Question, Replies, Reply, bytes_of};
 pub use read_index::{answer_read_index, read_index};
+pub use reigns::{Office, Reigns, Term};
 pub use replica::{Incoming, Replica};
 pub use replicas::{Replicas, answer_questions};
 pub use shards::{OpenShard, Shards};

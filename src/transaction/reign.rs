@@ -5,19 +5,18 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
-use milepost_raft::Leadership;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::cluster::now_ms;
 use crate::commit::{Endings, Sequencers};
 use crate::group::outcome;
-use crate::index::OpenShard;
+use crate::index::{OpenShard, Term};
 use crate::peer::Answer;
 use crate::protocol::ErrorCode;
 use crate::shard::transaction::{Change, Transaction, TransactionEntry};
 use crate::shard::{Entry, Slot};
-use crate::transaction::coordinators::{Keeper, Request};
+use crate::transaction::coordinators::{Coordination, Request};
 use crate::transaction::machine::{Applied, Command, Coordinator, Ending, Moment, Reply, Waiter};
 use crate::transaction::mark::mark;
 use crate::types::LeaderEpoch;
@@ -56,15 +55,15 @@ impl Applied for Arc<OpenShard> {
 }
 
 impl Reign {
-    pub fn begin(keeper: &Keeper, term: u64) -> Reign {
+    pub fn begin(with: &Coordination, shard: &Arc<OpenShard>, term: u64) -> Reign {
         let now = Instant::now();
         Reign {
-            shard: keeper.shard.clone(),
-            sequencers: keeper.sequencers.clone(),
-            endings: keeper.endings.clone(),
+            shard: shard.clone(),
+            sequencers: with.sequencers.clone(),
+            endings: with.endings.clone(),
             term,
-            machine: Coordinator::new(keeper.settings.machine.clone()),
-            clock_ms: keeper.shard.replica().read(|state| state.groups().clock_ms()),
+            machine: Coordinator::new(with.settings.machine.clone()),
+            clock_ms: shard.replica().read(|state| state.groups().clock_ms()),
             began: now,
             clock_kept: now,
             waiting: HashMap::new(),
@@ -75,12 +74,7 @@ impl Reign {
     }
 
     /// Until it ends: then those who still wait are sent elsewhere. False when nobody will ask again.
-    pub async fn run(
-        mut self,
-        stop: &mut watch::Receiver<bool>,
-        leadership: &mut watch::Receiver<Leadership>,
-        requests: &mut mpsc::Receiver<Request>,
-    ) -> bool {
+    pub async fn run(mut self, term: &mut Term<'_>, requests: &mut mpsc::Receiver<Request>) -> bool {
         // At once: what the coordinator before has left unfinished.
         let mut sweep_at = self.began;
         let goes_on = loop {
@@ -88,13 +82,7 @@ impl Reign {
             let late_at = self.machine.deadline().map_or(sweep_at, |at| sweep_at.min(at));
             let open = self.proposals.len() < PROPOSALS_MAX;
             tokio::select! {
-                changed = leadership.changed() => {
-                    let now = *leadership.borrow();
-                    if changed.is_err() || now.term != self.term || !now.ready {
-                        break changed.is_ok();
-                    }
-                }
-                changed = stop.changed() => break changed.is_ok(),
+                goes_on = term.over() => break goes_on,
                 Some((id, decided)) = self.proposals.next() => {
                     self.machine.decided(self.now(), &id, decided, &self.shard);
                 }

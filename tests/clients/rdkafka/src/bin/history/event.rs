@@ -50,6 +50,9 @@ pub enum What {
     Open {
         role: Role,
         zone: String,
+        /// What it reads, if it reads.
+        #[serde(default, skip_serializing_if = "Isolation::is_committed")]
+        isolation: Isolation,
     },
     /// The client was given up; what it had not answered is answered by `Sent` lines before this one.
     Closed {
@@ -60,6 +63,12 @@ pub enum What {
         key: Key,
         value: Value,
         count: u64,
+        /// The op of the transaction's `Begin`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        txn: Option<u64>,
+        /// As many values of another key, from this one on, of which these are copies.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        copy_of: Option<(Key, Value)>,
     },
     /// What became of them, each value exactly once.
     Sent {
@@ -70,7 +79,14 @@ pub enum What {
     Assign {
         next: Vec<(Key, i64)>,
     },
-    Poll,
+    /// The group was balanced anew: where this process goes on in these keys, the group knows.
+    Rebalanced {
+        keys: Vec<Key>,
+    },
+    Poll {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        txn: Option<u64>,
+    },
     Polled {
         runs: Vec<(Key, Run)>,
         bad: Vec<Bad>,
@@ -88,6 +104,46 @@ pub enum What {
     Failed {
         error: String,
     },
+    /// A transaction begins; its op is in what belongs to it.
+    Begin {
+        id: String,
+    },
+    /// From here on the transaction of this op may be committed.
+    Committing,
+    Ended {
+        end: End,
+        /// How often the client was told to commit.
+        attempts: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+}
+
+/// How a transaction ended, as far as its client can know.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    Committed,
+    /// Nobody ever asked to commit it.
+    Aborted,
+    /// The first commit was definitely refused.
+    Refused,
+    /// It was to be committed, and that was not answered, whatever came later.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    #[default]
+    Committed,
+    Uncommitted,
+}
+
+impl Isolation {
+    pub fn is_committed(&self) -> bool {
+        *self == Isolation::Committed
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +154,10 @@ pub enum Role {
     /// Reads everything once after the faults.
     Scan,
     Lister,
+    /// Writes and reads in transactions.
+    Worker,
+    /// A member of the group that copies the input to the output, in transactions.
+    Copier,
 }
 
 /// Values `value..value + count` at offsets `offset..offset + count`.
@@ -182,8 +242,10 @@ mod tests {
         let whats = [
             What::Polled { runs, bad, errors: vec![] },
             What::Sent { key: 1, outcomes: fates.map(outcome).to_vec() },
-            What::Open { role: Role::Scan, zone: "az1".into() },
-            What::Poll,
+            What::Open { role: Role::Scan, zone: "az1".into(), isolation: Isolation::Uncommitted },
+            What::Send { key: 1, value: 2, count: 3, txn: Some(4), copy_of: Some((0, 9)) },
+            What::Poll { txn: None },
+            What::Ended { end: End::Unknown, attempts: 2, error: None },
         ];
         for what in whats {
             let event = Event { process: 1, op: 2, t: 3, what };

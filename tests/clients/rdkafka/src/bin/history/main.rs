@@ -5,11 +5,14 @@
 //! history check      --history FILE [--faults FILE]
 //! history self-test  [--history FILE]
 //! ```
-//! `run` takes --life-seconds-min too: how long a client is kept at least (5 by default).
+//! `run` takes --life-seconds-min too: how long a client is kept at least (5 by default); and --transactions N (6 by
+//! default): workers that write and read in transactions; with any, a member in every zone of a group that copies
+//! exactly once, too.
 //! `run` works with Apache Kafka as with Milepost; without --seconds it ends by SIGTERM or SIGINT.
 
 mod check;
 mod clean;
+mod copier;
 mod event;
 mod lister;
 mod mutants;
@@ -20,6 +23,9 @@ mod record;
 mod recorder;
 mod recovery;
 mod scan;
+mod sender;
+mod transaction;
+mod worker;
 mod workload;
 mod writer;
 
@@ -87,7 +93,21 @@ fn check(mut args: Args) -> Result<()> {
         count.read,
         count.samples
     );
-    println!("checked in {:.1} s", began.elapsed().as_secs_f32());
+    let transactions = |verdict| report.transactions.get(&verdict).copied().unwrap_or(0);
+    let edges = &report.edges;
+    println!(
+        "{} transactions committed, {} failed, {} unknown: {} reads of each other, {} writes after each other, {} copies; \
+         allowed: {} circles of writes, {} of reads and writes",
+        transactions(check::Verdict::Committed),
+        transactions(check::Verdict::Failed),
+        transactions(check::Verdict::Unknown),
+        edges.reads,
+        edges.writes,
+        report.copies,
+        edges.g0,
+        edges.g1c_with_writes
+    );
+    println!("{} rules checked in {:.1} s", check::RULES.len(), began.elapsed().as_secs_f32());
     for (error, count) in &count.errors {
         println!("  told to a client {count} times: {error}");
     }
@@ -107,6 +127,10 @@ fn check(mut args: Args) -> Result<()> {
     }
     if report.count.acked == 0 || report.count.read == 0 {
         bail!("nothing was written and read: the history shows nothing");
+    }
+    let has_begun = report.transactions.values().sum::<usize>() > 0;
+    if has_begun && (transactions(check::Verdict::Committed) == 0 || report.copies == 0) {
+        bail!("no transaction was committed, or nothing copied: the history shows nothing of them");
     }
     Ok(())
 }

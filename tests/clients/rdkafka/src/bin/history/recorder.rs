@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 
-use crate::event::{Event, Process, Role, What};
+use crate::event::{Event, Isolation, Process, Role, What};
 
 pub struct Recorder {
     lines: Mutex<BufWriter<File>>,
@@ -34,9 +34,9 @@ impl Recorder {
     }
 
     /// A client came to be; its process number.
-    pub fn open(&self, role: Role, zone: &str) -> Process {
+    pub fn open(&self, role: Role, zone: &str, isolation: Isolation) -> Process {
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
-        self.write(process, self.op(), What::Open { role, zone: zone.to_owned() });
+        self.write(process, self.op(), What::Open { role, zone: zone.to_owned(), isolation });
         process
     }
 

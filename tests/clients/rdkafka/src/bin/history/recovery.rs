@@ -95,7 +95,8 @@ fn acks(events: &[Event]) -> Vec<Ack> {
     let mut acks = Vec::new();
     for event in events {
         match &event.what {
-            What::Send { .. } => drop(invoked.insert(event.op, event.t)),
+            // Those in transactions wait for more than the key.
+            What::Send { txn: None, .. } => drop(invoked.insert(event.op, event.t)),
             What::Sent { key, outcomes } => {
                 let was_taken = outcomes.iter().any(|outcome| matches!(outcome.fate, Fate::At(_) | Fate::Somewhere));
                 if let (Some(invoked), true) = (invoked.remove(&event.op), was_taken) {
@@ -125,7 +126,7 @@ fn pauses(acks: &[Ack], zones: &BTreeMap<Process, String>) -> BTreeMap<String, D
 
 fn writers(events: &[Event]) -> BTreeMap<Process, String> {
     let zone = |event: &Event| match &event.what {
-        What::Open { role: Role::Writer, zone } => Some((event.process, zone.clone())),
+        What::Open { role: Role::Writer, zone, .. } => Some((event.process, zone.clone())),
         _ => None,
     };
     events.iter().filter_map(zone).collect()

@@ -11,12 +11,21 @@ use rdkafka::metadata::Metadata;
 use rdkafka_cases::args::Args;
 use rdkafka_cases::client;
 
-use crate::event::Key;
+use crate::event::{Isolation, Key};
+use crate::random::Random;
 use crate::recorder::Recorder;
-use crate::{lister, reader, scan, writer};
+use crate::{copier, lister, reader, scan, worker, writer};
 
+/// The group of copiers reads this topic …
+const INPUT: u32 = 0;
+/// … and writes into this one.
+const OUTPUT: u32 = 1;
+/// All further topics are written for a while: those of even number by transactions too.
+const TOPICS_KEPT: u32 = 2;
 /// Topics that are written at a time; the oldest is retired when a fresh one is there.
-const TOPICS_WRITTEN: u32 = 3;
+const TOPICS_WRITTEN: u32 = 4;
+/// Writers without transactions write so rarely where transactions are, that these do not drown.
+const SHARED_ONE_IN: u64 = 8;
 const BATCH_RECORDS_MAX: u64 = 100;
 
 pub struct Workload {
@@ -34,7 +43,9 @@ pub struct Workload {
     seed: u64,
     /// Topics 0..topics exist.
     topics: AtomicU32,
-    acknowledged_next: Mutex<HashMap<Key, i64>>,
+    /// Workers in transactions; with any there is a copier in every zone too.
+    transactions: u64,
+    acknowledged_next: Mutex<HashMap<(Isolation, Key), i64>>,
 }
 
 impl Workload {
@@ -58,6 +69,7 @@ impl Workload {
             topic_seconds: args.optional("topic-seconds", 20)?.max(1),
             seed: args.optional("seed", 1)?,
             topics: AtomicU32::new(0),
+            transactions: args.optional("transactions", 6)?,
             acknowledged_next: Mutex::default(),
         };
         args.finish()?;
@@ -67,7 +79,7 @@ impl Workload {
     /// Runs the workers until `stopped` comes, then reads everything once more in every zone.
     pub async fn run(self: &Arc<Workload>, stopped: impl Future<Output = ()>) -> Result<()> {
         let admin = client::admin(&self.bootstrap, "history")?;
-        for _ in 0..TOPICS_WRITTEN {
+        for _ in 0..TOPICS_KEPT + TOPICS_WRITTEN {
             self.add_topic(&admin).await?;
         }
         let mut workers = Vec::new();
@@ -75,6 +87,14 @@ impl Workload {
             workers.push(self.spawn(&zone, move |w, zone| writer::run(w, zone, w.seed.wrapping_add(number))));
             workers.push(self.spawn(&zone, move |w, zone| reader::run(w, zone, w.seed.wrapping_add(100 + number))));
             workers.push(self.spawn(&zone, lister::run));
+        }
+        for (number, zone) in (0..self.transactions).zip(self.zones.clone().iter().cycle()) {
+            let seed = self.seed.wrapping_add(200 + number);
+            workers.push(self.spawn(zone, move |w, zone| worker::run(w, zone, number, seed)));
+        }
+        for (number, zone) in (0..).zip(self.zones.iter().filter(|_| self.transactions > 0)) {
+            let seed = self.seed.wrapping_add(300 + number);
+            workers.push(self.spawn(zone, move |w, zone| copier::run(w, zone, number, seed)));
         }
         let mut stopped = std::pin::pin!(stopped);
         loop {
@@ -92,7 +112,16 @@ impl Workload {
         }
         self.stop.store(true, Ordering::Relaxed);
         join(workers)?;
-        join(self.zones.clone().iter().map(|zone| self.spawn(zone, scan::run)).collect())
+        let zones = self.zones.clone();
+        join(zones.iter().map(|zone| self.spawn(zone, scan::settle)).collect())?;
+        if self.transactions > 0 {
+            join(vec![self.spawn(&zones[0], copier::drain)])?;
+            join(zones.iter().map(|zone| self.spawn(zone, scan::settle)).collect())?;
+        }
+        for isolation in [Isolation::Committed, Isolation::Uncommitted] {
+            join(zones.iter().map(|zone| self.spawn(zone, move |w, zone| scan::run(w, zone, isolation))).collect())?;
+        }
+        Ok(())
     }
 
     fn spawn(
@@ -138,9 +167,53 @@ impl Workload {
         (0..self.topics.load(Ordering::Acquire) * self.partitions).collect()
     }
 
-    pub fn keys_written(&self) -> Vec<Key> {
+    pub fn keys_by_topic(&self) -> Vec<Vec<Key>> {
+        (0..self.topics.load(Ordering::Acquire)).map(|topic| self.keys_of(topic)).collect()
+    }
+
+    fn keys_of(&self, topic: u32) -> Vec<Key> {
+        (topic * self.partitions..(topic + 1) * self.partitions).collect()
+    }
+
+    fn topics_written(&self) -> std::ops::Range<u32> {
         let topics = self.topics.load(Ordering::Acquire);
-        (topics.saturating_sub(TOPICS_WRITTEN) * self.partitions..topics * self.partitions).collect()
+        topics.saturating_sub(TOPICS_WRITTEN).max(TOPICS_KEPT)..topics
+    }
+
+    pub fn keys_written(&self) -> Vec<Key> {
+        [INPUT, OUTPUT].into_iter().chain(self.topics_written()).flat_map(|topic| self.keys_of(topic)).collect()
+    }
+
+    pub fn keys_in_transactions(&self) -> Vec<Key> {
+        let shared = self.topics_written().filter(|topic| topic % 2 == 0);
+        [INPUT].into_iter().chain(shared).flat_map(|topic| self.keys_of(topic)).collect()
+    }
+
+    /// Where a writer without transactions writes next.
+    pub fn key_to_write(&self, random: &mut Random) -> Key {
+        let keys = if random.one_in(SHARED_ONE_IN) {
+            self.keys_in_transactions()
+        } else {
+            self.topics_written().filter(|topic| topic % 2 == 1).flat_map(|topic| self.keys_of(topic)).collect()
+        };
+        keys[random.below(keys.len() as u64) as usize]
+    }
+
+    pub fn input_topic(&self) -> String {
+        self.topic(INPUT)
+    }
+
+    pub fn input_keys(&self) -> Vec<Key> {
+        self.keys_of(INPUT)
+    }
+
+    /// Where the copies of an input key's values are.
+    pub fn output_of(&self, input: Key) -> Key {
+        input + (OUTPUT - INPUT) * self.partitions
+    }
+
+    pub fn transactional_id(&self, kind: &str, number: u64) -> String {
+        format!("history-{}-{kind}-{number}", self.recorder.run)
     }
 
     /// How many records one writer should have handed over by now.
@@ -160,15 +233,16 @@ impl Workload {
         }
     }
 
-    pub fn acknowledged(&self, key: Key, offset: i64) {
-        let mut next = self.acknowledged_next.lock().expect("no holder panics");
-        let next = next.entry(key).or_default();
-        *next = (*next).max(offset + 1);
+    /// A writer was told that all before `next` is in the log, and will be shown to such readers.
+    pub fn acknowledged(&self, isolation: Isolation, key: Key, next: i64) {
+        let mut all = self.acknowledged_next.lock().expect("no holder panics");
+        let known = all.entry((isolation, key)).or_default();
+        *known = next.max(*known);
     }
 
     /// Behind the last offset that any writer was given.
-    pub fn acknowledged_next(&self, key: Key) -> i64 {
-        self.acknowledged_next.lock().expect("no holder panics").get(&key).copied().unwrap_or(0)
+    pub fn acknowledged_next(&self, isolation: Isolation, key: Key) -> i64 {
+        self.acknowledged_next.lock().expect("no holder panics").get(&(isolation, key)).copied().unwrap_or(0)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::event::{Bad, Event, Fate, Key, Process, Role, Run, Value, What};
+use crate::check::transactions::{Mark, Transactions};
+use crate::event::{Bad, Event, Fate, Isolation, Key, Outcome, Process, Role, Run, Value, What};
 
 /// Values that were acknowledged by one answer at `t`.
 #[derive(Clone, Copy)]
@@ -16,17 +17,30 @@ pub struct Acked {
 /// One step of a reader in one key, in the order of the history.
 #[derive(Clone, Copy)]
 pub enum Step {
-    Assign { next: i64 },
-    Read { op: u64, run: Run },
+    /// It goes on from here; where the group says, if there is no offset.
+    Assign { next: Option<i64> },
+    /// `unit`: what was read together, a poll or all polls of a transaction.
+    Read { unit: u64, op: u64, run: Run },
 }
 
 /// One answered question where a key begins and ends.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub process: Process,
+    pub isolation: Isolation,
     pub invoked: u64,
+    pub answered: u64,
     pub earliest: i64,
     pub latest: i64,
+}
+
+/// What readers of one isolation level were shown.
+#[derive(Default)]
+pub struct View {
+    /// Every read of every process.
+    pub read: Vec<Run>,
+    pub scans: BTreeMap<Process, Vec<Run>>,
+    pub steps: BTreeMap<Process, Vec<Step>>,
 }
 
 #[derive(Default)]
@@ -35,10 +49,10 @@ pub struct KeyTable {
     pub sent: Vec<Run>,
     pub acked: Vec<Acked>,
     pub refused: Vec<Run>,
-    /// Every read of every process.
-    pub read: Vec<Run>,
-    pub scans: BTreeMap<Process, Vec<Run>>,
-    pub steps: BTreeMap<Process, Vec<Step>>,
+    pub committed: View,
+    pub uncommitted: View,
+    /// Which values are whose transaction's; sorted when the table is complete.
+    pub marks: Vec<Mark>,
     /// In the order of their answers.
     pub samples: Vec<Sample>,
     pub bad: Vec<Bad>,
@@ -47,6 +61,7 @@ pub struct KeyTable {
 #[derive(Default)]
 pub struct Tables {
     pub keys: BTreeMap<Key, KeyTable>,
+    pub transactions: Transactions,
     pub zones: BTreeMap<Process, String>,
     pub count: Count,
 }
@@ -66,33 +81,58 @@ pub struct Count {
     pub errors: BTreeMap<String, u64>,
 }
 
+impl KeyTable {
+    pub fn view(&self, isolation: Isolation) -> &View {
+        match isolation {
+            Isolation::Committed => &self.committed,
+            Isolation::Uncommitted => &self.uncommitted,
+        }
+    }
+
+    fn view_mut(&mut self, isolation: Isolation) -> &mut View {
+        match isolation {
+            Isolation::Committed => &mut self.committed,
+            Isolation::Uncommitted => &mut self.uncommitted,
+        }
+    }
+}
+
 impl Tables {
     pub fn new(events: &[Event]) -> Tables {
         let mut tables = Tables::default();
-        let mut roles: HashMap<Process, Role> = HashMap::new();
+        let mut opened: HashMap<Process, (Role, Isolation)> = HashMap::new();
         let mut asked: HashMap<u64, u64> = HashMap::new();
+        // The transaction that a poll is part of.
+        let mut polls: HashMap<u64, u64> = HashMap::new();
         for event in events {
             let (process, t) = (event.process, event.t);
+            let (role, isolation) = opened.get(&process).copied().unwrap_or((Role::Lister, Isolation::Committed));
             match &event.what {
                 What::Began { .. } => {}
-                What::Open { role, zone } => {
+                What::Open { role, zone, isolation } => {
                     tables.count.processes += 1;
-                    roles.insert(process, *role);
+                    opened.insert(process, (*role, *isolation));
                     tables.zones.insert(process, zone.clone());
                     if *role == Role::Scan {
                         // A scan that read nothing of a key must be seen to have read nothing.
                         for key in tables.keys.values_mut() {
-                            key.scans.insert(process, Vec::new());
+                            key.view_mut(*isolation).scans.insert(process, Vec::new());
                         }
                     }
                 }
                 What::Closed { error } => {
                     error.iter().for_each(|error| tables.count.error(error));
                 }
-                What::Send { key, value, count } => {
+                What::Send { key, value, count, txn, copy_of } => {
                     tables.count.ops += 1;
                     tables.count.sent += count;
-                    tables.key(*key).sent.push(Run { offset: 0, value: *value, count: *count });
+                    let run = Run { offset: 0, value: *value, count: *count };
+                    let table = tables.keys.entry(*key).or_default();
+                    table.sent.push(run);
+                    if let Some(txn) = txn {
+                        table.marks.push(Mark { value: *value, count: *count, txn: *txn });
+                        tables.transactions.sent(*txn, *key, run, *copy_of);
+                    }
                 }
                 What::Sent { key, outcomes } => {
                     for outcome in outcomes {
@@ -101,21 +141,31 @@ impl Tables {
                 }
                 What::Assign { next } => {
                     for (key, next) in next {
-                        let steps = tables.key(*key).steps.entry(process).or_default();
-                        steps.push(Step::Assign { next: *next });
+                        tables.step(*key, process, isolation, Step::Assign { next: Some(*next) });
                     }
                 }
-                What::Poll => tables.count.ops += 1,
+                What::Rebalanced { keys } => {
+                    for key in keys {
+                        tables.step(*key, process, isolation, Step::Assign { next: None });
+                    }
+                }
+                What::Poll { txn } => {
+                    tables.count.ops += 1;
+                    polls.extend(txn.map(|txn| (event.op, txn)));
+                }
                 What::Polled { runs, bad, errors } => {
                     errors.iter().for_each(|error| tables.count.error(error));
+                    let txn = polls.remove(&event.op);
+                    let unit = txn.unwrap_or(event.op);
                     for (key, run) in runs {
                         tables.count.read += run.count;
-                        let table = tables.key(*key);
-                        table.read.push(*run);
-                        table.steps.entry(process).or_default().push(Step::Read { op: event.op, run: *run });
-                        if roles.get(&process) == Some(&Role::Scan) {
-                            table.scans.entry(process).or_default().push(*run);
+                        tables.step(*key, process, isolation, Step::Read { unit, op: event.op, run: *run });
+                        let view = tables.key(*key).view_mut(isolation);
+                        view.read.push(*run);
+                        if role == Role::Scan {
+                            view.scans.entry(process).or_default().push(*run);
                         }
+                        txn.iter().for_each(|txn| tables.transactions.read(*txn, *key, *run));
                     }
                     bad.iter().for_each(|bad| tables.key(bad.key).bad.push(bad.clone()));
                 }
@@ -126,7 +176,8 @@ impl Tables {
                 What::Listed { key, earliest, latest } => {
                     tables.count.samples += 1;
                     let invoked = asked.remove(&event.op).unwrap_or(t);
-                    let sample = Sample { process, invoked, earliest: *earliest, latest: *latest };
+                    let (earliest, latest) = (*earliest, *latest);
+                    let sample = Sample { process, isolation, invoked, answered: t, earliest, latest };
                     tables.key(*key).samples.push(sample);
                 }
                 What::Failed { error } => {
@@ -134,6 +185,21 @@ impl Tables {
                     tables.count.unanswered += 1;
                     tables.count.error(error);
                 }
+                What::Begin { .. } => {
+                    tables.count.ops += 1;
+                    tables.transactions.begun(event.op, process, t);
+                }
+                What::Committing => tables.transactions.committing(event.op),
+                What::Ended { end, error, .. } => {
+                    error.iter().for_each(|error| tables.count.error(error));
+                    tables.transactions.ended(event.op, *end, t);
+                }
+            }
+        }
+        for table in tables.keys.values_mut() {
+            table.marks.sort_unstable_by_key(|mark| mark.value);
+            for run in &table.committed.read {
+                tables.transactions.seen(&table.marks, run);
             }
         }
         tables
@@ -143,7 +209,11 @@ impl Tables {
         self.keys.entry(key).or_default()
     }
 
-    fn outcome(&mut self, key: Key, t: u64, outcome: &crate::event::Outcome) {
+    fn step(&mut self, key: Key, process: Process, isolation: Isolation, step: Step) {
+        self.key(key).view_mut(isolation).steps.entry(process).or_default().push(step);
+    }
+
+    fn outcome(&mut self, key: Key, t: u64, outcome: &Outcome) {
         let (value, count) = (outcome.value, outcome.count);
         outcome.error.iter().for_each(|error| self.count.error(error));
         let table = self.keys.entry(key).or_default();

@@ -1,16 +1,24 @@
-//! What the log made of the writes: A1, A2, A3, A4, A5, A9, A14.
+//! What the log made of the writes: A1, A2, A3 (of refused sends), A4, A5, A14.
 
-use crate::check::Report;
 use crate::check::overlay::{Axis, Piece, intersect, overlay, subtract};
-use crate::check::table::KeyTable;
+use crate::check::table::{Acked, KeyTable};
+use crate::check::transactions::{Transactions, Verdict, of};
+use crate::check::{Report, order};
 use crate::event::{BadKind, Key, Run, writer_of};
 
-/// Checks one key; the offsets known to hold a record.
-pub fn check(key: Key, table: &KeyTable, report: &mut Report) -> Vec<Piece> {
-    let placed = |(value, count, offset): (u64, u64, Option<i64>)| Some(Run { offset: offset?, value, count });
-    let acked: Vec<Run> = table.acked.iter().filter_map(|a| placed((a.value, a.count, a.offset))).collect();
-    let all: Vec<Run> = table.read.iter().chain(&acked).copied().collect();
-    let (order, inconsistent) = overlay(&all, Axis::Offset);
+/// The offsets known to hold a record, for each kind of reader.
+pub struct Orders {
+    pub committed: Vec<Piece>,
+    pub uncommitted: Vec<Piece>,
+}
+
+/// Checks one key.
+pub fn check(key: Key, table: &KeyTable, transactions: &Transactions, report: &mut Report) -> Orders {
+    let everything: Vec<Run> = table.acked.iter().filter_map(placed).collect();
+    let shown = acked_to_committed(table, transactions);
+    let both = || table.committed.read.iter().chain(&table.uncommitted.read).copied();
+    let all: Vec<Run> = both().chain(everything).collect();
+    let (uncommitted, inconsistent) = overlay(&all, Axis::Offset);
     for found in inconsistent {
         let name = |value: i64| name(value as u64);
         report
@@ -22,28 +30,50 @@ pub fn check(key: Key, table: &KeyTable, report: &mut Report) -> Vec<Piece> {
             format!("{} is at offsets {} and {}", name(found.at as u64), found.one, found.other)
         });
     }
-    in_order(key, &by_value, report);
+    order::check(key, &by_value, &table.marks, report);
 
     // The first places of values stand here, so that a doubled value does not pass for a lost one.
-    let (read, _) = overlay(&table.read, Axis::Value);
-    lost(key, table, &read, report);
-    for piece in intersect(&values(&table.refused), &read) {
+    let (read, _) = overlay(&table.committed.read, Axis::Value);
+    lost(key, &shown, &read, "", report);
+    if !table.uncommitted.scans.is_empty() {
+        let (read, _) = overlay(&table.uncommitted.read, Axis::Value);
+        lost(key, &table.acked, &read, " among all records", report);
+    }
+    let (read_by_any, _) = overlay(&both().collect::<Vec<Run>>(), Axis::Value);
+    for piece in intersect(&values(&table.refused), &read_by_any) {
         report.violation("A3", key, || format!("{} was refused and read", span(&piece)));
     }
-    for piece in subtract(&read, &values(&table.sent)) {
+    for piece in subtract(&read_by_any, &values(&table.sent)) {
         report.violation("A14", key, || format!("{} was read and never sent", span(&piece)));
     }
     for bad in table.bad.iter().filter(|bad| bad.kind == BadKind::Record) {
         report.violation("A14", key, || format!("offset {}: {}", bad.offset, bad.why));
     }
-    order
+    let placed = shown.iter().filter_map(placed);
+    let (committed, _) = overlay(&table.committed.read.iter().copied().chain(placed).collect::<Vec<_>>(), Axis::Offset);
+    Orders { committed, uncommitted }
 }
 
-fn lost(key: Key, table: &KeyTable, read: &[Piece], report: &mut Report) {
+/// What was acknowledged and must be shown to readers of committed records.
+fn acked_to_committed(table: &KeyTable, transactions: &Transactions) -> Vec<Acked> {
+    // One answer's values are those of one send, so of one transaction or none.
+    let is_shown = |acked: &&Acked| {
+        of(&table.marks, acked.value, acked.count)
+            .next()
+            .is_none_or(|mark| transactions.verdict(mark.txn) == Verdict::Committed)
+    };
+    table.acked.iter().filter(is_shown).copied().collect()
+}
+
+fn placed(acked: &Acked) -> Option<Run> {
+    Some(Run { offset: acked.offset?, value: acked.value, count: acked.count })
+}
+
+fn lost(key: Key, acked: &[Acked], read: &[Piece], among: &str, report: &mut Report) {
     let highest_read = read.iter().map(|piece| piece.end - 1 + piece.shift).max().unwrap_or(-1);
     let mut placed = Vec::new();
     let mut somewhere = Vec::new();
-    for acked in &table.acked {
+    for acked in acked {
         let run = Run { offset: acked.offset.unwrap_or(0), value: acked.value, count: acked.count };
         if acked.offset.is_some() { placed.push(run) } else { somewhere.push(run) }
     }
@@ -52,36 +82,24 @@ fn lost(key: Key, table: &KeyTable, read: &[Piece], report: &mut Report) {
         let (rule, when) =
             if first <= highest_read { ("A4", "though later ones were") } else { ("A5", "nor any later one") };
         report.violation(rule, key, || {
-            format!("{} acknowledged at offsets {first} to {last} was never read, {when}", span(&piece))
+            format!("{} acknowledged at offsets {first} to {last} was never read{among}, {when}", span(&piece))
         });
     }
     for piece in subtract(&values(&somewhere), read) {
-        report.violation("A5", key, || format!("{} acknowledged without an offset was never read", span(&piece)));
+        report
+            .violation("A5", key, || format!("{} acknowledged without an offset was never read{among}", span(&piece)));
     }
 }
 
-/// One writer's later values stand behind its earlier ones.
-fn in_order(key: Key, by_value: &[Piece], report: &mut Report) {
-    for pair in by_value.windows(2) {
-        let (before, after) = (&pair[0], &pair[1]);
-        let (last, first) = (before.end - 1 + before.shift, after.at + after.shift);
-        if writer_of(before.at as u64) == writer_of(after.at as u64) && first <= last {
-            report.violation("A9", key, || {
-                format!("{} is at offset {first}, though sent after the one at {last}", name(after.at as u64))
-            });
-        }
-    }
-}
-
-fn values(runs: &[Run]) -> Vec<Piece> {
+pub fn values(runs: &[Run]) -> Vec<Piece> {
     let flat: Vec<Run> = runs.iter().map(|run| Run { offset: run.value as i64, ..*run }).collect();
     overlay(&flat, Axis::Value).0
 }
 
-fn name(value: u64) -> String {
+pub fn name(value: u64) -> String {
     format!("value {value} of process {}", writer_of(value))
 }
 
-fn span(piece: &Piece) -> String {
+pub fn span(piece: &Piece) -> String {
     format!("{} ({} of them)", name(piece.at as u64), piece.len())
 }
