@@ -11,7 +11,8 @@
 # Sets CLUSTER_BOOTSTRAP, CLUSTER_KAFKA[N], CLUSTER_METRICS[N], CLUSTER_ZONES, CLUSTER_STORE,
 # CLUSTER_S3 and CLUSTER_DIR. PROFILE is dev or release; CLUSTER_S3_ARGS goes to the S3 server. CLUSTER_PREBUILT=DIR
 # takes the programs from there (milepost, examples/s3_server) and builds nothing. Brokers have the ids from
-# CLUSTER_FIRST_ID on, 1 by default.
+# CLUSTER_FIRST_ID on, 1 by default. CLUSTER_PORTS_FROM keeps clusters apart whose brokers are killed at the same time:
+# another may take the port of a broker that is away.
 #
 # With CLUSTER_STORES=zonal each zone has an S3 server of its own, CLUSTER_S3[N], and objects are in all of them:
 #   cluster_launch_store N        starts zone N's server again, empty

@@ -10,12 +10,12 @@ install_python() {
         "$STOCK_BUILD/python/bin/pip" install -q -r "$STOCK_DIR/python/requirements.txt" && touch "$stamp"
 }
 
-# Apache Kafka's tools and clients: their class path.
-install_java() {
-    local classpath=$STOCK_BUILD/kafka-tools.classpath
+# Apache Kafka's tools and clients: their class path. With connect or streams, those too.
+install_java() { # [PROFILE]
+    local classpath=$STOCK_BUILD/kafka-${1:-tools}.classpath
     [ "$classpath" -nt "$STOCK_DIR/java/pom.xml" ] && return
-    mkdir -p "$STOCK_BUILD" && mvn -q -B -Dstyle.color=never -f "$STOCK_DIR/java/pom.xml" dependency:build-classpath \
-        -Dmdep.outputFile="$classpath"
+    mkdir -p "$STOCK_BUILD" && mvn -q -B -Dstyle.color=never -f "$STOCK_DIR/java/pom.xml" ${1:+-P"$1"} \
+        dependency:build-classpath -Dmdep.outputFile="$classpath"
 }
 
 install_kafkajs() {

@@ -1,28 +1,9 @@
 #!/usr/bin/env bash
 # The programs that Apache Kafka's own system tests are made of, and their oracle: what was acknowledged is read, once;
 # what was copied in transactions is the input, exactly once. Also while a broker is killed every 20 s.
-#
-#   BOUNCE_SECONDS=60      how long brokers are killed, in each of the two cases
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-RUN=$(date +%s) BOUNCE_SECONDS=${BOUNCE_SECONDS:-60}
-
-java_tool() { # CLASS ARGUMENT…
-    local class=$1
-    shift
-    exec java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-Dlog4j2.level=${LOG_LEVEL:-WARN}" \
-        -cp "$(cat "$STOCK_BUILD/kafka-tools.classpath")" "org.apache.kafka.tools.$class" "$@"
-}
-tool() { # SECONDS CLASS ARGUMENT…
-    local seconds=$1
-    shift
-    (timeout -k 5 "$seconds" bash -c "$(declare -f java_tool); STOCK_BUILD='$STOCK_BUILD'; java_tool \"\$@\"" - "$@")
-}
-at() { echo "--bootstrap-server $CLUSTER_BOOTSTRAP"; }
-topic() { # NAME PARTITIONS
-    # shellcheck disable=SC2046 # two words
-    tool 60 TopicCommand $(at) --create --topic "$1" --partitions "$2"
-}
+. "$(dirname "${BASH_SOURCE[0]}")/java.sh"
 
 compatibility() {
     # shellcheck disable=SC2046
@@ -30,17 +11,6 @@ compatibility() {
         --cluster-id-supported true --expect-record-too-large-exception false --create-topics-supported true \
         --describe-acls-supported "$([ "${TARGET:-milepost}" = kafka ] && echo true || echo false)" \
         --describe-configs-supported true --idempotent-producer-supported true
-}
-
-# Brokers one after the other, killed and started again 5 s later, until the time is over.
-bounce() {
-    local until=$((SECONDS + BOUNCE_SECONDS)) n=1
-    while [ "$SECONDS" -lt "$until" ]; do
-        cluster_kill_broker "$n" && sleep 5
-        cluster_launch_broker "$n" && cluster_wait_ready || return
-        n=$((n % 3 + 1))
-        sleep 10
-    done
 }
 
 # Writes COUNT values at PER_SECOND, and reads with a group as long as it takes; PREPARE goes to the consumer.
@@ -62,29 +32,38 @@ produced_and_consumed() { # NAME COUNT PER_SECOND BOUNCE|quiet [CONSUMER-ARGUMEN
     python3 "$CONFORMANCE_DIR/oracle.py" consumed "$wrote" "$read"
 }
 
-copied() { # NAME COUNT BOUNCE|quiet [COPIER-ARGUMENT…]
-    local name=$1-$RUN count=$2 how=$3 copier code read=$CONFORMANCE_LOGS/$1.out
-    shift 3
+# Until everything is copied, however often it ends by an error: as Kafka's test does, it is started again.
+copier() { # NAME SIZE [ARGUMENT…]
+    local name=$1 size=$2
+    shift 2
+    for _ in $(seq 10); do
+        tool $((BOUNCE_SECONDS + 900)) TransactionalMessageCopier --broker-list "$CLUSTER_BOOTSTRAP" --input-topic "$name-in" \
+            --input-partition 0 --output-topic "$name-out" --transactional-id "$name" --consumer-group "$name" \
+            --transaction-size "$size" --transaction-timeout 10000 --enable-random-aborts "$@" && return
+        echo "ended by an error"
+    done
+    return 1
+}
+
+# COUNT records in transactions of SIZE.
+copied() { # NAME COUNT SIZE BOUNCE|quiet [COPIER-ARGUMENT…]
+    local name=$1-$RUN count=$2 size=$3 how=$4 copier code=0 read=$CONFORMANCE_LOGS/$1.out
+    shift 4
     topic "$name-in" 1 && topic "$name-out" 1 || return
     # shellcheck disable=SC2046
     tool 300 VerifiableProducer $(at) --topic "$name-in" --max-messages "$count" --throughput -1 --acks -1 >"$read.in" || return
-    # As Kafka's test does, the copier is started again where it ended by an error.
-    (
-        for _ in $(seq 10); do
-            tool 300 TransactionalMessageCopier --broker-list "$CLUSTER_BOOTSTRAP" --input-topic "$name-in" \
-                --input-partition 0 --output-topic "$name-out" --transactional-id "$name" --consumer-group "$name" \
-                --transaction-size 100 --transaction-timeout 10000 --enable-random-aborts "$@" && exit 0
-        done
-        exit 1
-    ) >"$read.copier" &
+    copier "$name" "$size" "$@" >"$read.copier" &
     copier=$!
-    [ "$how" = quiet ] || bounce || return
-    wait "$copier" || { tail -n 3 "$read.copier" && return 1; }
+    if [ "$how" = bounce ]; then
+        bounce || code=1
+        kill -0 "$copier" 2>/dev/null || echo "everything was copied before the last was killed"
+    fi
+    wait "$copier" && [ "$code" -eq 0 ] || { tail -n 3 "$read.copier" && return 1; }
     # One more than there should be: a duplicate would come before the time is over.
+    committed "$name-out" $((count + 1)) >"$read"
     # shellcheck disable=SC2046
-    LOG_LEVEL=OFF tool 120 consumer.ConsoleConsumer $(at) --topic "$name-out" --from-beginning --timeout-ms 15000 \
-        --max-messages $((count + 1)) --isolation-level read_committed >"$read"
-    python3 "$CONFORMANCE_DIR/oracle.py" copied "$read.in" "$read"
+    code=$(tool 60 GetOffsetShell $(at) --topic "$name-out") &&
+        python3 "$CONFORMANCE_DIR/oracle.py" copied "$read.in" "$read" "$read.copier" "${code##*:}"
 }
 
 install_java || fail "Kafka's tools"
@@ -94,9 +73,10 @@ try client_compatibility_test compatibility
 try verifiable_producer_and_consumer produced_and_consumed plain 10000 2000 quiet
 try verifiable_static_member produced_and_consumed static 10000 2000 quiet --group-instance-id one
 try verifiable_consumer_protocol produced_and_consumed protocol 10000 2000 quiet --group-protocol CONSUMER
-try transactional_copier copied copier 5000 quiet
-try transactional_copier_of_a_group copied group-copier 5000 quiet --group-mode --use-group-metadata
+try transactional_copier copied copier 5000 100 quiet
+try transactional_copier_of_a_group copied group-copier 5000 100 quiet --group-mode --use-group-metadata
 try verifiable_producer_and_consumer_while_brokers_are_killed \
     produced_and_consumed bounced $((BOUNCE_SECONDS * 500)) 500 bounce
-try transactional_copier_while_brokers_are_killed copied bounced-copier 50000 bounce --group-mode --use-group-metadata
+# Small transactions, so that there are some until the last broker is killed.
+try transactional_copier_while_brokers_are_killed copied bounced-copier $((BOUNCE_SECONDS * 700)) 20 bounce --group-mode --use-group-metadata
 end
