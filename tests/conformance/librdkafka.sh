@@ -96,15 +96,15 @@ suite() { # PASS SCENARIO
     while read -r name scenario emulation <&3; do
         [ "$scenario" = "$2" ] || continue
         for part in $(parts "$name"); do try "$1:$part" librdkafka_test "$1" "$part" "$scenario" "$emulation"; done
-    done 3<"$CONFORMANCE_BUILD/librdkafka.tests"
+    done 3<"$CONFORMANCE_LOGS/list"
 }
 
 prepare || fail "building librdkafka's tests"
-listed >"$CONFORMANCE_BUILD/librdkafka.tests"
 quick 0001_multiobj 0005_order 0012_produce_consume 0015_offsets_seek 0017_compression 0022_consume_batch 0030_offset_commit \
     0031_get_offsets 0039_event_dr 0054_offset_time 0059_bsearch 0073_headers 0103_transactions 0107_topic_recreate
 # 0089 and 0113 count on it that consumers which start together are in the group's first generation.
 begin librdkafka 4 3
+listed >"$CONFORMANCE_LOGS/list"
 if [ -z "${PASSES:-}" ]; then
     PASSES=plain
     [ -n "${QUICK:-}" ] || PASSES="plain idempotent consumer"
