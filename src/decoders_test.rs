@@ -69,6 +69,16 @@ fn seeds<T: Encodable + Default>(versions: std::ops::RangeInclusive<i16>, full: 
     versions.map(|version| (version, of(version).into_iter().flatten().collect())).collect()
 }
 
+/// The same with something in between.
+fn with_bytes(seeds: Vec<(i16, Vec<Vec<u8>>)>, at: usize, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let of = |mut seed: Vec<u8>| {
+        let at = at.min(seed.len());
+        seed.splice(at..at, bytes.iter().copied());
+        seed
+    };
+    seeds.into_iter().flat_map(|(_, seeds)| seeds).map(of).collect()
+}
+
 fn api<T: Encodable + Decodable + Default>(fuzz: &mut Fuzz, key: ApiKey, full: &T) {
     let api = protocol::find(key as i16).unwrap();
     for (version, seeds) in seeds(api.min..=api.max, full) {
@@ -153,12 +163,19 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     let ack = share_fetch_request::AcknowledgementBatch::default().with_acknowledge_types(vec![1, 2]);
     let partition = share_fetch_request::FetchPartition::default().with_acknowledgement_batches(vec![ack; 2]);
     let topic = share_fetch_request::FetchTopic::default().with_partitions(vec![partition; 2]);
-    api(&mut fuzz, ApiKey::ShareFetch, &ShareFetchRequest::default().with_topics(vec![topic]));
+    let request = ShareFetchRequest::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::ShareFetch, &request);
+    // Version 2 says more after two absent names and six numbers.
+    let seeds = with_bytes(self::seeds(1..=1, &request), 2 + 6 * 4, &[1, 1]);
+    fuzz.run("ShareFetch 2", &seeds, KAFKA, as_is, |bytes| drop(protocol::share::share_fetch(2, bytes)));
     let ack = share_acknowledge_request::AcknowledgementBatch::default().with_acknowledge_types(vec![1, 2]);
     let partition =
         share_acknowledge_request::AcknowledgePartition::default().with_acknowledgement_batches(vec![ack; 2]);
     let topic = share_acknowledge_request::AcknowledgeTopic::default().with_partitions(vec![partition; 2]);
-    api(&mut fuzz, ApiKey::ShareAcknowledge, &ShareAcknowledgeRequest::default().with_topics(vec![topic]));
+    let request = ShareAcknowledgeRequest::default().with_topics(vec![topic]);
+    api(&mut fuzz, ApiKey::ShareAcknowledge, &request);
+    let seeds = with_bytes(self::seeds(1..=1, &request), 2 + 4, &[1]);
+    fuzz.run("ShareAcknowledge 2", &seeds, KAFKA, as_is, |bytes| drop(protocol::share::share_acknowledge(2, bytes)));
     let request = ShareGroupHeartbeatRequest::default().with_subscribed_topic_names(Some(vec![name(); 3]));
     api(&mut fuzz, ApiKey::ShareGroupHeartbeat, &request);
     let request = ShareGroupDescribeRequest::default().with_group_ids(vec![StrBytes::from_static_str("g").into(); 3]);

@@ -48,7 +48,22 @@ impl Groups {
     /// # Errors
     /// Another broker is to be asked, or a later moment; there is no such share group.
     pub async fn share_group(&self, group: &str) -> Result<ShareGroupSeen, ErrorCode> {
-        match self.ask_share(group, Ask::Describe).await {
+        self.see_share_group(group, Ask::Describe).await
+    }
+
+    /// Likewise, of a group that is made if there is none of any kind.
+    ///
+    /// # Errors
+    /// Another broker is to be asked, or a later moment; the group is of another kind.
+    pub async fn share_group_or_new(&self, group: &str) -> Result<ShareGroupSeen, ErrorCode> {
+        match group.is_empty() {
+            true => Err(ErrorCode::InvalidGroupId),
+            false => self.see_share_group(group, Ask::Create).await,
+        }
+    }
+
+    async fn see_share_group(&self, group: &str, ask: Ask) -> Result<ShareGroupSeen, ErrorCode> {
+        match self.ask_share(group, ask).await {
             Reply::Described(described) => {
                 let topics = described.members.iter().flat_map(|found| &found.member.who.topics);
                 Ok(ShareGroupSeen { members: described.members.len(), topics: topics.cloned().collect() })

@@ -17,6 +17,7 @@ pub mod fetch;
 mod header;
 pub mod produce;
 mod reader;
+pub mod share;
 mod throttle;
 mod writer;
 

@@ -59,7 +59,8 @@ mod tests {
     /// Whether the answer of every served version says what was written, and nothing else of it changed.
     fn says<T: Encodable + Decodable + Default + PartialEq>(api: ApiKey, with: impl Fn(T) -> T) -> bool {
         let line = APIS.iter().find(|line| line.key == api).unwrap();
-        (line.min..=line.max).all(|version| {
+        // What comes after the codec's newest was made from it by hand.
+        (line.min..=line.max.min(api.valid_versions().max)).all(|version| {
             let mut body = encode(version, &T::default()).unwrap();
             if !set_throttle(api, version, &mut body, 77) {
                 return version < 3;

@@ -5,7 +5,7 @@ use kafka_protocol::messages::share_acknowledge_response::{PartitionData, ShareA
 use kafka_protocol::messages::{ShareAcknowledgeRequest, ShareAcknowledgeResponse};
 
 use crate::batch::Segments;
-use crate::protocol::{self, ErrorCode, decode, encode};
+use crate::protocol::{self, ErrorCode};
 use crate::share::Share;
 use crate::share::request::{Acks, acks_of};
 use crate::share::sessions::{FINAL, INITIAL};
@@ -16,19 +16,23 @@ use crate::types::{Partition, TopicId};
 /// # Errors
 /// The body does not follow the protocol.
 pub async fn share_acknowledge(share: &Share, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
-    let request: ShareAcknowledgeRequest = decode(version, body)?;
+    let (request, renews) = protocol::share::share_acknowledge(version, body)?;
+    let lock_ms = share.lock_ms(request.group_id.as_deref().map_or("", |group| group));
     let answer = ShareAcknowledgeResponse::default();
-    match answers(share, request).await {
-        Ok(topics) => encode(version, &answer.with_responses(topics)),
-        Err(error) => encode(version, &answer.with_error_code(error.code())),
-    }
+    let answer = match answers(share, request, renews).await {
+        Ok(topics) => answer.with_responses(topics),
+        Err(error) => answer.with_error_code(error.code()),
+    };
+    protocol::share::share_acknowledge_answer(version, &answer, lock_ms)
 }
 
 async fn answers(
     share: &Share,
     request: ShareAcknowledgeRequest,
+    renews: bool,
 ) -> Result<Vec<ShareAcknowledgeTopicResponse>, ErrorCode> {
     let key = share.key(request.group_id.as_ref(), request.member_id.as_ref())?;
+    share.check_renewing(&key.0, renews)?;
     let ended = match request.share_session_epoch {
         INITIAL => return Err(ErrorCode::InvalidShareSessionEpoch),
         FINAL => Some(share.sessions.close(&key)?),
@@ -37,7 +41,7 @@ async fn answers(
     let named = request.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| {
             let batches = partition.acknowledgement_batches.iter();
-            let acks = acks_of(batches.map(|b| (b.first_offset, b.last_offset, &b.acknowledge_types[..])));
+            let acks = acks_of(batches.map(|b| (b.first_offset, b.last_offset, &b.acknowledge_types[..])), renews);
             (Partition { topic: topic.topic_id.into(), index: partition.partition_index }, acks)
         })
     });

@@ -123,11 +123,17 @@ impl Delivery {
     }
 
     /// All or nothing, as in Kafka. What is below the start is over and passed over. A record that is released after
-    /// `count_max` deliveries is given up.
+    /// `count_max` deliveries is given up; one that is renewed is held until `until`.
     ///
     /// # Errors
     /// The member does not hold all of them.
-    pub fn acknowledge(&mut self, member: &str, acks: &[Ack], count_max: u16) -> Result<Decision, NotHeld> {
+    pub fn acknowledge(
+        &mut self,
+        member: &str,
+        acks: &[Ack],
+        count_max: u16,
+        until: Instant,
+    ) -> Result<Decision, NotHeld> {
         if !acks.iter().all(|ack| self.is_held(member, ack.first.max(self.start), ack.last)) {
             return Err(NotHeld);
         }
@@ -135,8 +141,12 @@ impl Delivery {
         let mut decided: Vec<Decided> = Vec::new();
         for (first, last, kind) in acks.iter().flat_map(Ack::parts) {
             for (first, run) in self.within(first, last) {
-                let State::Held(hold) = &run.state else { continue };
+                let State::Held(hold) = &mut run.state else { continue };
                 let done = match kind {
+                    AckKind::Renew => {
+                        hold.until = until;
+                        continue;
+                    }
                     AckKind::GiveBack => {
                         run.count = run.count.saturating_sub(1);
                         run.state = State::Available;

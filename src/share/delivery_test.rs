@@ -31,7 +31,9 @@ fn acquire(delivery: &mut Delivery, member: &str, now: Instant, limit: Offset, r
 
 /// Says it and has it in the log.
 fn settle(delivery: &mut Delivery, member: &str, acks: &[Ack]) -> Result<Vec<Run>, NotHeld> {
-    let Some((decision, runs)) = delivery.acknowledge(member, acks, COUNT_MAX)? else { return Ok(Vec::new()) };
+    let Some((decision, runs)) = delivery.acknowledge(member, acks, COUNT_MAX, Instant::now())? else {
+        return Ok(Vec::new());
+    };
     delivery.decided(decision, true);
     Ok(runs)
 }
@@ -58,8 +60,9 @@ fn each_record_goes_to_one_member() {
 fn what_the_log_does_not_have_is_held_as_before() {
     let (mut delivery, now) = (Delivery::default(), Instant::now());
     acquire(&mut delivery, "a", now, 4, 4);
-    let (decision, _) = delivery.acknowledge("a", &[ack(0, 3, AckKind::Accept)], COUNT_MAX).unwrap().unwrap();
-    assert_eq!(delivery.acknowledge("a", &[ack(0, 3, AckKind::Accept)], COUNT_MAX), Err(NotHeld));
+    let (decision, _) =
+        delivery.acknowledge("a", &[ack(0, 3, AckKind::Accept)], COUNT_MAX, Instant::now()).unwrap().unwrap();
+    assert_eq!(delivery.acknowledge("a", &[ack(0, 3, AckKind::Accept)], COUNT_MAX, Instant::now()), Err(NotHeld));
     assert_eq!((delivery.deadline(), delivery.is_idle()), (None, false), "no lock runs out meanwhile");
     delivery.decided(decision, false);
     assert_eq!(delivery.deadline(), Some(now + LOCK));
@@ -78,6 +81,22 @@ fn a_lock_that_runs_out_makes_records_available_until_they_are_given_up() {
     }
     assert_eq!(acquire(&mut delivery, "a", now, 2, 10), []);
     assert_eq!(delivery.start(), 2);
+}
+
+#[test]
+fn a_lock_that_is_renewed_begins_anew_and_costs_no_entry() {
+    let (mut delivery, mut now) = (Delivery::default(), Instant::now());
+    acquire(&mut delivery, "a", now, 4, 4);
+    now += LOCK / 2;
+    assert_eq!(delivery.acknowledge("b", &[ack(0, 1, AckKind::Renew)], COUNT_MAX, now + LOCK), Err(NotHeld));
+    assert_eq!(delivery.acknowledge("a", &[ack(0, 1, AckKind::Renew)], COUNT_MAX, now + LOCK), Ok(None));
+    // With others settled by the same request.
+    let both = [ack(2, 2, AckKind::Accept), ack(3, 3, AckKind::Renew)];
+    let (decision, runs) = delivery.acknowledge("a", &both, COUNT_MAX, now + LOCK).unwrap().unwrap();
+    delivery.decided(decision, true);
+    assert_eq!((runs, delivery.deadline()), (vec![run(2, 2, 1, true)], Some(now + LOCK)));
+    assert_eq!(delivery.expire(now + LOCK / 2, COUNT_MAX), []);
+    assert_eq!(delivery.expire(now + LOCK, COUNT_MAX), [run(0, 1, 1, false), run(3, 3, 1, false)]);
 }
 
 #[test]
@@ -116,7 +135,8 @@ fn a_new_leader_delivers_again_what_was_held_and_never_what_is_done() {
 fn the_log_takes_its_records_back_from_whoever_holds_them() {
     let (mut delivery, now) = (Delivery::default(), Instant::now());
     acquire(&mut delivery, "a", now, 10, 10);
-    let (decision, _) = delivery.acknowledge("a", &[ack(3, 6, AckKind::Release)], COUNT_MAX).unwrap().unwrap();
+    let (decision, _) =
+        delivery.acknowledge("a", &[ack(3, 6, AckKind::Release)], COUNT_MAX, Instant::now()).unwrap().unwrap();
     delivery.follow(5);
     delivery.decided(decision, true);
     assert_eq!(acquire(&mut delivery, "b", now, 10, 10), [range(5, 6, 2)]);
@@ -146,8 +166,14 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let kind =
-        prop::sample::select(vec![AckKind::Accept, AckKind::Release, AckKind::Reject, AckKind::Gap, AckKind::GiveBack]);
+    let kind = prop::sample::select(vec![
+        AckKind::Accept,
+        AckKind::Release,
+        AckKind::Reject,
+        AckKind::Gap,
+        AckKind::GiveBack,
+        AckKind::Renew,
+    ]);
     prop_oneof![
         4 => (0u8..3, 1u64..20).prop_map(|(member, records)| Step::Acquire { member, records }),
         4 => (0u8..3, 0i64..100, 0i64..10, kind, prop::bool::weighted(0.9))
@@ -195,7 +221,7 @@ proptest! {
                     let (acks, last) = ([ack(first, first + len, kind)], first + len);
                     let from = first.max(delivery.start());
                     let owns = (from..=last).all(|offset| held.get(&offset) == Some(&member));
-                    let said = delivery.acknowledge(&member.to_string(), &acks, COUNT_MAX);
+                    let said = delivery.acknowledge(&member.to_string(), &acks, COUNT_MAX, now + LOCK);
                     prop_assert_eq!(said.is_ok(), owns);
                     let Ok(said) = said else { continue };
                     if kind == AckKind::GiveBack {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::batch::Segments;
 use crate::connection::Peer;
 use crate::fetch::{Missing, RESPONSE_BYTES_MAX};
-use crate::protocol::{self, ErrorCode, decode, encode};
+use crate::protocol::{self, ErrorCode, encode};
 use crate::share::Share;
 use crate::share::ask::{Limits, code_of};
 use crate::share::read::{Read, read};
@@ -17,6 +17,9 @@ use crate::share::request::{Acks, Key, acks_of};
 use crate::share::sessions::{FINAL, INITIAL};
 use crate::share::wire::{Ack, Acquired, Range};
 use crate::types::{AnswerMemory, Partition, ShardId, TopicId};
+
+/// The answer of version 2 is that of version 1.
+const VERSION: i16 = 1;
 
 /// Of one partition, by now.
 #[derive(Default)]
@@ -40,10 +43,11 @@ pub async fn share_fetch(
     body: Bytes,
     memory: &AnswerMemory,
 ) -> Result<Segments, protocol::Error> {
-    let request: ShareFetchRequest = decode(version, body)?;
-    let (group, answers) = match answer(share, peer, request, memory).await {
+    let (request, renews) = protocol::share::share_fetch(version, body)?;
+    let lock_ms = share.lock_ms(request.group_id.as_deref().map_or("", |group| group));
+    let answers = match answer(share, peer, request, renews, memory).await {
         Ok(answers) => answers,
-        Err(error) => return encode(version, &ShareFetchResponse::default().with_error_code(error.code())),
+        Err(error) => return encode(VERSION, &ShareFetchResponse::default().with_error_code(error.code())),
     };
     let mut topics: Vec<ShareFetchableTopicResponse> = Vec::new();
     let mut at: HashMap<TopicId, usize> = HashMap::new();
@@ -54,25 +58,31 @@ pub async fn share_fetch(
         });
         topics[at].partitions.push(data(partition.index, told));
     }
-    let lock_ms = i32::try_from(share.settings(&group).lock_duration.as_millis()).unwrap_or(i32::MAX);
-    encode(version, &ShareFetchResponse::default().with_acquisition_lock_timeout_ms(lock_ms).with_responses(topics))
+    encode(VERSION, &ShareFetchResponse::default().with_acquisition_lock_timeout_ms(lock_ms).with_responses(topics))
 }
 
 async fn answer(
     share: &Share,
     peer: &Peer,
     request: ShareFetchRequest,
+    renews: bool,
     memory: &AnswerMemory,
-) -> Result<(String, Answers), ErrorCode> {
+) -> Result<Answers, ErrorCode> {
     let deadline = match request.min_bytes {
         ..=0 => Instant::now(),
         _ => Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64),
     };
     let key = share.key(request.group_id.as_ref(), request.member_id.as_ref())?;
+    share.check_renewing(&key.0, renews)?;
+    let fetches = [request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records];
+    if renews && fetches.into_iter().any(|asked| asked != 0) {
+        // Who renews has no time to wait for records (KIP-1222).
+        return Err(ErrorCode::InvalidRequest);
+    }
     let named = request.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| {
             let batches = partition.acknowledgement_batches.iter();
-            let acks = acks_of(batches.map(|b| (b.first_offset, b.last_offset, &b.acknowledge_types[..])));
+            let acks = acks_of(batches.map(|b| (b.first_offset, b.last_offset, &b.acknowledge_types[..])), renews);
             (Partition { topic: topic.topic_id.into(), index: partition.partition_index }, acks)
         })
     });
@@ -110,7 +120,7 @@ async fn answer(
     if let Some(ended) = ended {
         share.release(ended).await;
     }
-    Ok((key.0, answers))
+    Ok(answers)
 }
 
 /// Those that have something to tell.

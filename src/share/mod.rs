@@ -99,6 +99,11 @@ impl Share {
         self.sessions.open(key, partitions, connection)
     }
 
+    /// How long an acquired record is held.
+    fn lock_ms(&self, group: &str) -> i32 {
+        i32::try_from(self.settings(group).lock_duration.as_millis()).unwrap_or(i32::MAX)
+    }
+
     fn settings(&self, group: &str) -> ShareSettings {
         let view = self.cluster.view();
         ShareSettings::of(group, &view, self.defaults.layers(&view, self.cluster.broker_id()))

@@ -22,7 +22,7 @@ use kafka_protocol::messages::{
 
 use crate::batch::Segments;
 use crate::cluster::Cluster;
-use crate::group::Groups;
+use crate::group::{Groups, ShareGroupSeen};
 use crate::index::Shards;
 use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 use crate::share::Share;
@@ -94,7 +94,7 @@ async fn described(
     Ok(topics)
 }
 
-/// AlterShareGroupOffsets (API 91), of a group without members.
+/// AlterShareGroupOffsets (API 91), of a group without members, which is made if there is none.
 ///
 /// # Errors
 /// The body does not follow the protocol.
@@ -106,7 +106,7 @@ pub async fn alter_share_group_offsets(
 ) -> Result<Segments, protocol::Error> {
     let request: AlterShareGroupOffsetsRequest = decode(version, body)?;
     let answer = AlterShareGroupOffsetsResponse::default();
-    if let Err(error) = is_empty(groups, &request.group_id).await {
+    if let Err(error) = is_empty(groups.share_group_or_new(&request.group_id).await) {
         return encode(version, &answer.with_error_code(error.code()));
     }
     let mut codes: HashMap<Partition, ErrorCode> = HashMap::new();
@@ -151,7 +151,7 @@ pub async fn delete_share_group_offsets(
 ) -> Result<Segments, protocol::Error> {
     let request: DeleteShareGroupOffsetsRequest = decode(version, body)?;
     let answer = DeleteShareGroupOffsetsResponse::default();
-    if let Err(error) = is_empty(groups, &request.group_id).await {
+    if let Err(error) = is_empty(groups.share_group(&request.group_id).await) {
         return encode(version, &answer.with_error_code(error.code()));
     }
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -170,8 +170,8 @@ pub async fn delete_share_group_offsets(
 
 /// # Errors
 /// It is not, or it is no share group, or not coordinated here.
-async fn is_empty(groups: &Groups, group: &str) -> Result<(), ErrorCode> {
-    match groups.share_group(group).await?.members {
+fn is_empty(seen: Result<ShareGroupSeen, ErrorCode>) -> Result<(), ErrorCode> {
+    match seen?.members {
         0 => Ok(()),
         _ => Err(ErrorCode::NonEmptyGroup),
     }

@@ -16,10 +16,10 @@ pub(super) type Acks = Result<Vec<Ack>, ErrorCode>;
 
 /// # Errors
 /// Kafka's INVALID_REQUEST: they are not in order, or one of them says nothing clear.
-pub(super) fn acks_of<'a>(batches: impl Iterator<Item = (Offset, Offset, &'a [i8])>) -> Acks {
+pub(super) fn acks_of<'a>(batches: impl Iterator<Item = (Offset, Offset, &'a [i8])>, renews: bool) -> Acks {
     let mut acks: Vec<Ack> = Vec::new();
     for (first, last, kinds) in batches {
-        let ack = Ack::of_client(first, last, kinds)?;
+        let ack = Ack::of_client(first, last, kinds, renews)?;
         if acks.last().is_some_and(|before| before.last >= ack.first) {
             return Err(ErrorCode::InvalidRequest);
         }
@@ -38,6 +38,15 @@ impl Share {
         let group = group.filter(|group| !group.is_empty()).ok_or(ErrorCode::InvalidGroupId)?;
         let member = member.filter(|member| !member.is_empty()).ok_or(ErrorCode::InvalidRequest)?;
         Ok((group.to_string(), member.to_string()))
+    }
+
+    /// # Errors
+    /// The group's members may not hold on to records (`share.renew.acknowledge.enable`).
+    pub(super) fn check_renewing(&self, group: &str, renews: bool) -> Result<(), ErrorCode> {
+        match renews && !self.settings(group).renews {
+            true => Err(ErrorCode::InvalidRequest),
+            false => Ok(()),
+        }
     }
 
     /// # Errors

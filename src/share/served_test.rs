@@ -421,6 +421,10 @@ async fn where_a_group_is_can_be_seen_set_and_forgotten() {
     let request = DeleteGroupsRequest::default().with_groups_names(vec![text("g").into()]);
     let deleted: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, 2, &request).await;
     assert_eq!(deleted.results[0].error_code, 0);
+    assert_eq!(alter(&mut client, 5).await, Ok(0), "before anybody has joined");
+    assert_eq!(describe(&mut client, true).await, Ok(vec![5]));
+    let deleted: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, 2, &request).await;
+    assert_eq!(deleted.results[0].error_code, 0);
     form_group(&mut client).await;
     assert_eq!(describe(&mut client, true).await, Ok(vec![]), "nothing is left of the group before");
     node.shut_down().await;

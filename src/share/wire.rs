@@ -118,6 +118,9 @@ pub enum AckKind {
     Release,
     #[serde(rename = "j")]
     Reject,
+    /// Held on to: the lock begins anew (KIP-1222).
+    #[serde(rename = "n")]
+    Renew,
     /// Never reached the member (no client says this): as if it had not been delivered.
     #[serde(rename = "b")]
     GiveBack,
@@ -125,14 +128,16 @@ pub enum AckKind {
 
 impl Ack {
     /// # Errors
-    /// Kafka's INVALID_REQUEST: an empty range, or kinds that are unknown or not as many as records.
-    pub fn of_client(first: Offset, last: Offset, kinds: &[i8]) -> Result<Ack, ErrorCode> {
+    /// Kafka's INVALID_REQUEST: an empty range, or kinds that are unknown or not as many as records; or one that renews
+    /// where that was not said of the request.
+    pub fn of_client(first: Offset, last: Offset, kinds: &[i8], renews: bool) -> Result<Ack, ErrorCode> {
         let fits = first >= 0 && first <= last && last < Offset::MAX && !kinds.is_empty();
         let each = kinds.len() == 1 || last.checked_sub(first).is_some_and(|len| len + 1 == kinds.len() as Offset);
         if !fits || !each {
             return Err(ErrorCode::InvalidRequest);
         }
-        let known = [AckKind::Gap, AckKind::Accept, AckKind::Release, AckKind::Reject];
+        let known = [AckKind::Gap, AckKind::Accept, AckKind::Release, AckKind::Reject, AckKind::Renew];
+        let known = if renews { &known[..] } else { &known[..4] };
         let kind = |kind: &i8| usize::try_from(*kind).ok().and_then(|at| known.get(at)).copied();
         let kinds: Option<Vec<AckKind>> = kinds.iter().map(kind).collect();
         Ok(Ack { first, last, kinds: kinds.ok_or(ErrorCode::InvalidRequest)? })
@@ -185,7 +190,7 @@ mod tests {
     #[test]
     fn asks_read_back_as_written() {
         let at = Partition { topic: TopicId::from_bytes([7; 16]), index: 3 };
-        let ack = Ack::of_client(5, 7, &[1, 2, 3]).unwrap();
+        let ack = Ack::of_client(5, 7, &[1, 2, 3], false).unwrap();
         let member = || "m".to_owned();
         let whats = [
             What::Acquire {
@@ -222,11 +227,18 @@ mod tests {
             (5, i64::MAX, &[1]),
             (5, 5, &[1, 1]),
         ] {
-            assert_eq!(Ack::of_client(first, last, kinds), Err(ErrorCode::InvalidRequest), "{first} {last} {kinds:?}");
+            assert_eq!(
+                Ack::of_client(first, last, kinds, false),
+                Err(ErrorCode::InvalidRequest),
+                "{first} {last} {kinds:?}"
+            );
         }
-        let parts: Vec<_> = Ack::of_client(5, 8, &[1, 1, 0, 2]).unwrap().parts().collect();
+        // Renewing is to be said of the request, too.
+        assert_eq!(Ack::of_client(5, 7, &[4], false), Err(ErrorCode::InvalidRequest));
+        assert_eq!(Ack::of_client(5, 7, &[4], true).unwrap().kinds, [AckKind::Renew]);
+        let parts: Vec<_> = Ack::of_client(5, 8, &[1, 1, 0, 2], false).unwrap().parts().collect();
         assert_eq!(parts, [(5, 6, AckKind::Accept), (7, 7, AckKind::Gap), (8, 8, AckKind::Release)]);
-        let whole: Vec<_> = Ack::of_client(0, i64::MAX - 1, &[1]).unwrap().parts().collect();
+        let whole: Vec<_> = Ack::of_client(0, i64::MAX - 1, &[1], false).unwrap().parts().collect();
         assert_eq!(whole, [(0, i64::MAX - 1, AckKind::Accept)]);
     }
 }

@@ -8,6 +8,8 @@ use crate::shard::group::ShareMember;
 pub enum Ask {
     Beat(Box<Beat>),
     Describe,
+    /// There is to be such a group, if without members: its offsets are altered before anybody has joined.
+    Create,
 }
 
 /// A heartbeat. What is `None` is as it was.

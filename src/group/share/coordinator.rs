@@ -171,10 +171,16 @@ impl Coordinator {
                 self.turn(now, view, id, |turn, group| turn.beat(group, &beat, waiter));
             }
             // Nothing is told that the log may not get.
-            Ask::Describe if self.has(id) => self.turn(now, view, id, |turn, group| {
+            Ask::Describe | Ask::Create if self.has(id) => self.turn(now, view, id, |turn, group| {
                 turn.answer_when_saved(group, waiter, Reply::Described(Box::new(group.described())));
             }),
-            Ask::Describe => {
+            Ask::Create if logged.is_none() && !self.has(id) => {
+                let reply = group::Reply::Share(Reply::Described(Box::new(Live::new(slot).described())));
+                let change = Change::Share(Box::new(ShareChange { revision: 1, ..ShareChange::default() }));
+                let then = Then::Answer(waiter, reply);
+                self.commands.push(Command::Propose { slot, group: id.to_owned(), change, then });
+            }
+            Ask::Describe | Ask::Create => {
                 let reply = match logged {
                     Some(share) => Reply::Described(Box::new(Live::load(slot, share, Duration::ZERO, now).described())),
                     None => Reply::failed(ErrorCode::GroupIdNotFound, format!("Group {id} not found.")),

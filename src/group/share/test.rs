@@ -249,6 +249,19 @@ fn members_that_come_together_are_one_entry() {
 }
 
 #[test]
+fn a_group_is_made_without_members_where_its_offsets_are_altered_first() {
+    let mut site = Site::new(2);
+    for _ in 0..2 {
+        let Reply::Described(described) = site.told_share(Ask::Create) else { panic!("not made") };
+        assert_eq!((described.state, described.members.len()), ("Empty", 0));
+        assert_eq!(site.share_logged().map(|share| share.revision), Some(1));
+    }
+    assert!(site.share_beat(enters("a")).is_ok());
+    let Reply::Described(described) = site.told_share(Ask::Create) else { panic!("it is gone") };
+    assert_eq!(described.members.len(), 1);
+}
+
+#[test]
 fn a_group_of_another_kind_is_none() {
     let mut site = Site::new(2);
     site.join("a");

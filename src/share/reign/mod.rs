@@ -159,10 +159,11 @@ impl Reign {
             }
             What::Acknowledge { member, partitions } => {
                 let settings = self.settings(&group);
+                let until = Instant::now() + settings.lock_duration;
                 let id = self.pend(partitions.len(), answer);
                 for (at, (partition, acks)) in partitions.iter().enumerate() {
                     let ends = self.live(&group, partition).and_then(|(key, live)| {
-                        let decision = live.acknowledge(member, acks, settings.deliveries_max);
+                        let decision = live.acknowledge(member, acks, settings.deliveries_max, until);
                         Ok((key, decision.map_err(|_| ErrorCode::InvalidRecordState)?))
                     });
                     match ends {
