@@ -4,7 +4,7 @@
 #
 #   tests/run.sh [SUITE…]      suites as in tests/clients/run.sh; all by default
 #
-# Needs Rust, a C toolchain, Python 3, Java with Maven, Go and Node; the rest is installed by name.
+# Needs Rust, a C toolchain, Python 3, a JDK with Maven, Go, Node, curl and pgrep; the rest is installed by name.
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/target.sh"
 
