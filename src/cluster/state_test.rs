@@ -199,7 +199,9 @@ fn replicas_by_hand_are_a_shard_of_their_own_that_nothing_else_is_placed_in() {
     // A leader chosen by hand does not stand for the one that places lack.
     assert_eq!(state.apply(automatic(c)), RootAnswer::Shard(4));
     let before = state.clone();
-    assert_eq!(state.apply(by_hand(3, vec![vec![a, 9]])), RootAnswer::Refused(RootRefusal::UnknownNode));
+    for wrong in [vec![vec![a, 9]], vec![vec![]]] {
+        assert_eq!(state.apply(by_hand(3, wrong)), RootAnswer::Refused(RootRefusal::UnknownNode));
+    }
     assert_eq!(state, before);
 }
 

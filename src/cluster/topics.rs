@@ -1,6 +1,6 @@
 //! Topics and where their partitions live: the root's side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use milepost_raft::NodeId;
@@ -160,30 +160,28 @@ impl RootState {
 
     /// A shard for each list of replicas, the first of which is to lead: one that has just these, else a new one.
     fn place_by_hand(&mut self, assigned: &[Vec<NodeId>]) -> Result<Vec<ShardId>, RootRefusal> {
-        if assigned.iter().flatten().any(|node| self.broker_of(*node).is_none()) {
+        let nodes: BTreeSet<NodeId> = self.brokers.values().map(|broker| broker.node).collect();
+        if assigned.iter().any(|replicas| replicas.is_empty() || replicas.iter().any(|node| !nodes.contains(node))) {
             return Err(RootRefusal::UnknownNode);
         }
+        let fits = |shard: &&Arc<Shard>| shard.moving_from.is_empty() && shard.voters.first() == Some(&shard.preferred);
+        // Of several the oldest.
+        let fitting = self.shards.values().rev().filter(fits);
+        let mut found: BTreeMap<Vec<NodeId>, ShardId> = fitting.map(|shard| (shard.voters.clone(), shard.id)).collect();
         let lacking: BTreeSet<&Vec<NodeId>> =
-            assigned.iter().filter(|replicas| self.shard_of(replicas).is_none()).collect();
+            assigned.iter().filter(|replicas| !found.contains_key(*replicas)).collect();
         if self.shards.len() + lacking.len() > SHARDS_MAX {
             return Err(RootRefusal::TooManyShards);
         }
         for replicas in lacking {
-            self.create_shard(replicas.clone(), replicas[0], true);
+            let shard = self.create_shard(replicas.clone(), replicas[0], true);
+            found.insert(replicas.clone(), shard);
         }
-        let placement = assigned.iter().map(|replicas| self.shard_of(replicas).expect("found or just created"));
-        let placement: Vec<ShardId> = placement.collect();
+        let placement: Vec<ShardId> = assigned.iter().map(|replicas| found[replicas]).collect();
         for id in &placement {
             Arc::make_mut(self.shards.get_mut(id).expect("of this state")).partitions += 1;
         }
         Ok(placement)
-    }
-
-    fn shard_of(&self, replicas: &[NodeId]) -> Option<ShardId> {
-        let is = |shard: &&Arc<Shard>| {
-            shard.voters == replicas && shard.moving_from.is_empty() && replicas.first() == Some(&shard.preferred)
-        };
-        self.shards.values().find(is).map(|shard| shard.id)
     }
 
     fn is_well(&self, shard: &Shard) -> bool {
