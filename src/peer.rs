@@ -38,6 +38,8 @@ pub const ELECT: u8 = 13;
 pub const STATUS: u8 = 14;
 /// → the partitions of a topic in a shard, as this replica has them. Asks no leader.
 pub const TOPIC: u8 = 15;
+/// → when everything that this broker had taken from producers when it was asked has its verdict. Asks no leader.
+pub const SETTLE: u8 = 16;
 
 /// A transaction's end in partitions of a shard → per partition, whether it is over there.
 pub const MARKERS: u8 = 30;
@@ -66,6 +68,7 @@ pub fn kind_name(kind: u8) -> &'static str {
         ELECT => "elect",
         STATUS => "status",
         TOPIC => "topic",
+        SETTLE => "settle",
         MARKERS => "markers",
         VERIFY => "verify",
         SHARE => "share",

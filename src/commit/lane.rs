@@ -8,12 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::{FuturesOrdered, StreamExt};
 use milepost_raft::{CallError, NodeId};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
 use crate::cluster::{Cluster, LeaderGuess};
 use crate::commit::run::{Run, join};
+use crate::commit::underway::Reply;
 use crate::commit::wire::{IN_FLIGHT_MAX, decode_outcome, with_shard};
 use crate::index::Shards;
 use crate::object::Durable;
@@ -39,8 +40,6 @@ pub enum Error {
     #[error("the object was not stored")]
     NotStored,
 }
-
-pub type Reply = oneshot::Sender<Result<Verdict, Error>>;
 
 /// What one durable object holds for one shard. Only an object that the store acknowledged can be named here.
 pub struct Submission {

@@ -15,6 +15,7 @@
 //! ```
 
 mod expiry;
+mod held;
 mod lane;
 mod markers;
 mod openings;
@@ -22,10 +23,11 @@ mod run;
 mod sequencer;
 mod slots;
 mod trim;
+mod underway;
 mod wire;
 
 pub use expiry::forget_idle_producers;
-pub use lane::{Error, Lanes, Reply, Submission};
+pub use lane::{Error, Lanes, Submission};
 #[cfg(test)]
 pub(crate) use markers::decode as decode_ending;
 pub use markers::{Ending, Endings};
@@ -37,6 +39,7 @@ pub use slots::{SlotError, Slots, answer_slots};
 pub use trim::{Trimmed, trim};
 #[cfg(test)]
 pub(crate) use trim::{decode_trimmed, decode_wanted};
+pub use underway::{Reply, Ticket, Underway, Waiting};
 pub(crate) use wire::decode_outcome;
 #[cfg(test)]
 pub(crate) use wire::encode_outcome;

@@ -21,8 +21,7 @@ impl Run {
                 }
                 other => other,
             });
-            // A producer that has gone away asks again elsewhere.
-            let _ = reply.send(own);
+            reply.send(own);
         }
     }
 }
@@ -66,9 +65,10 @@ fn joined(batch: &Batch, next: &Batch) -> Option<Batch> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::commit::Underway;
     use crate::shard::{Refusal, Sequence};
     use crate::types::Producer;
 
@@ -92,7 +92,8 @@ mod tests {
             ),
             part(4, 156, vec![batch(11, 3, 9)]),
         ];
-        let (replies, mut answers): (Vec<_>, Vec<_>) = (0..7).map(|_| oneshot::channel()).unzip();
+        let ticket = Arc::new(Underway::default()).enter();
+        let (replies, mut answers): (Vec<_>, Vec<_>) = (0..7).map(|_| Reply::awaited(&ticket)).unzip();
         let (joined, runs) = join(parts, replies);
         let expected = vec![
             part(3, 0, vec![batch(137, 8, 60), claimed(0), claimed(1), batch(9, 1, 1)]),

@@ -1,29 +1,25 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use milepost_raft::ProposeError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::{Cluster, now_ms};
+use crate::cluster::now_ms;
 use crate::commit::openings::Openings;
 use crate::commit::wire::encode_outcome;
 use crate::index::OpenShard;
 use crate::peer::Answer;
 use crate::shard::entry::append_entry;
-use crate::shard::{Append, Entry, Outcome, Release, Slot, Verdict};
+use crate::shard::{Append, Entry, Outcome};
 use crate::types::{BrokerEpoch, BrokerId, ShardId};
 
 /// Requests waiting for one shard; more is told to come again.
 const QUEUE_MAX: usize = 4096;
 const PROPOSALS_IN_FLIGHT_MAX: usize = 512;
-/// How long a held batch waits for its predecessor before the producer is told to try again.
-const HOLD_MAX: Duration = Duration::from_millis(1000);
 
 /// The one task that proposes to a shard on this broker while it leads.
 ///
@@ -48,7 +44,7 @@ enum Request {
 #[derive(Default)]
 pub struct Sequencers {
     queues: RwLock<HashMap<ShardId, mpsc::Sender<Request>>>,
-    openings: Openings,
+    pub(super) openings: Openings,
 }
 
 impl Sequencers {
@@ -186,59 +182,4 @@ fn answer_for(e: ProposeError) -> Answer {
         ProposeError::Unknown { .. } | ProposeError::Stopped => Answer::Unknown,
         ProposeError::TooLarge { .. } => Answer::Refused(e.to_string()),
     }
-}
-
-impl Sequencers {
-    /// Answers when none of the object's batches is held any more; ends the wait itself when it has lasted too long.
-    pub async fn await_held(&self, shard: &OpenShard, cluster: &Cluster, packed: Bytes) -> Answer {
-        let Ok(append) = Append::decode(&packed) else { return Answer::Refused("malformed append".into()) };
-        let deadline = Instant::now() + HOLD_MAX;
-        let mut applied = shard.group.applied();
-        loop {
-            let leadership = *shard.group.leadership().borrow();
-            if !leadership.ready {
-                return Answer::NotLeader { leader: leadership.leader };
-            }
-            applied.borrow_and_update();
-            let verdicts = shard.replica().read(|state| state.verdicts(&append));
-            if !verdicts.contains(&Verdict::Held) {
-                return Answer::Done(encode_outcome(&Outcome::Taken(verdicts)));
-            }
-            match timeout_at(deadline, applied.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Answer::NotLeader { leader: None },
-                Err(_) => break,
-            }
-        }
-        for (slot, producer_id) in held_producers(shard, &append) {
-            let horizon = cluster.view().producer_id_horizon();
-            let accepts =
-                |slot| shard.replica().read(|s| s.slot(slot).is_some_and(|p| p.accepts_unknown(producer_id, horizon)));
-            let accept_unknown = accepts(slot) && self.openings.is_ripe((shard.id, slot, producer_id), Instant::now());
-            let release = Release { slot, producer_id, accept_unknown };
-            let answer = self.entry(shard.id, Entry::Release(release).encode()).await;
-            match answer {
-                Ok(Answer::Done(_)) => {}
-                Ok(other) => return other,
-                Err(_) => return Answer::Unknown,
-            }
-        }
-        Answer::Done(encode_outcome(&Outcome::Taken(shard.replica().read(|state| state.verdicts(&append)))))
-    }
-}
-
-/// The (slot, producer) pairs among the object's batches that still wait.
-fn held_producers(shard: &OpenShard, append: &Append) -> BTreeSet<(Slot, i64)> {
-    let mut held = BTreeSet::new();
-    shard.replica().read(|state| {
-        let mut batch_index = 0;
-        for part in &append.parts {
-            for _ in &part.batches {
-                let waits = state.slot(part.slot).and_then(|p| p.held_by(append.object, batch_index));
-                held.extend(waits.map(|producer_id| (part.slot, producer_id)));
-                batch_index += 1;
-            }
-        }
-    });
-    held
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::node::Node;
 use crate::node::testing::{Client, start_on};
 use crate::object::Memory;
+use crate::object::fault::Faulty;
 use crate::peer::{self, Answer};
 use crate::shard::{State, invariants};
 use crate::types::varint::{self, Reader};
@@ -28,7 +29,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 pub struct Three {
     pub nodes: Vec<Node>,
-    store: Arc<Memory>,
+    /// All brokers'.
+    pub store: Faulty,
     relays: Vec<Relay>,
     cut: watch::Sender<BTreeSet<usize>>,
     dir: tempfile::TempDir,
@@ -51,7 +53,7 @@ impl Three {
             relays.push(relay(broker, cut.clone()).await);
         }
         let dir = tempfile::tempdir().unwrap();
-        let mut three = Three { nodes: Vec::new(), store: Arc::new(Memory::new()), relays, cut, dir };
+        let mut three = Three { nodes: Vec::new(), store: Faulty::new(Arc::new(Memory::new()), 1), relays, cut, dir };
         for broker in 0..3 {
             let node = three.start_broker(broker).await;
             three.nodes.push(node);
@@ -70,9 +72,11 @@ impl Three {
             format!("--seeds={}", seeds.join(",")),
             // Not opened: the store is handed in.
             "--store=file:///".to_owned(),
+            // Each PUT is sent once: which call meets which fault is then certain.
+            "--hedge-percent=0".to_owned(),
         ];
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        start_on(self.store.clone(), &self.data_dir(broker), &flags).await.unwrap()
+        start_on(Arc::new(self.store.clone()), &self.data_dir(broker), &flags).await.unwrap()
     }
 
     pub fn data_dir(&self, broker: usize) -> PathBuf {

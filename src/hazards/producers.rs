@@ -7,10 +7,12 @@
 
 use crate::batch::build::Spec;
 use crate::hazards::log::{Log, append, appended, claimed, object, taken};
-use crate::node::testing::{Client, Topic, batches, broker, claim, records_of};
+use crate::hazards::network::{Three, until};
+use crate::node::testing::{Client, TOPIC, Topic, batches, broker, claim, records_of};
+use crate::object::fault::{Fault, Gate};
 use crate::protocol::ErrorCode;
 use crate::shard::{Append, Outcome, Refusal, Verdict};
-use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResponse};
+use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResponse, ProduceResponse};
 
 #[test]
 fn a_duplicate_through_a_second_broker_gets_one_offset_whether_or_not_the_first_survives_its_leader() {
@@ -138,6 +140,50 @@ async fn a_producer_older_than_its_partition_does_not_begin_in_the_middle_while_
     assert_eq!(other.base_offset, 3);
     assert_eq!(batches(&topic.fetched(&mut client, 12, 0, 1 << 20).await).len(), 4);
     node.shut_down().await;
+}
+
+/// As after its topic was deleted and created anew: the producer goes on with the sequences it had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_begins_in_the_middle_as_soon_as_no_broker_has_anything_that_may_come_before() {
+    let three = Three::start().await;
+    let (mut one, mut other) = (three.client(0).await, three.client(1).await);
+    let (late, anew) = (older_producer(&mut one).await, older_producer(&mut one).await);
+    let topic = Topic::create_replicated(&mut one, 1, 3, &[]).await;
+    until("the topic at both", async || {
+        three.nodes.iter().all(|node| node.cluster().view().topic_named(TOPIC).is_some_and(|t| t.live == 1))
+    })
+    .await;
+    let again = (ErrorCode::NotEnoughReplicas.code(), -1);
+
+    let storing = Gate::default();
+    three.store.next_put(Fault::Gate(storing.clone()));
+    let first = topic.produce(9, -1, &[records_of(1, &claim(late, 0))]);
+    other.send(ApiKey::Produce, 9, &first).await;
+    storing.arrival().await;
+    // Asked for twice as often as is enough where nothing is on its way.
+    for _ in 0..4 {
+        assert_eq!(produced(&topic, &mut one, late, 1).await, again);
+    }
+    storing.open();
+    let stored: ProduceResponse = other.receive(ApiKey::Produce, 9).await;
+    assert_eq!(stored.responses[0].partition_responses[0].base_offset, 0);
+    assert_eq!(produced(&topic, &mut one, late, 1).await, (0, 1));
+
+    // Each try waits for a second, and everything on its way is given up after 45: so it is not that.
+    let mut tries = 1;
+    while produced(&topic, &mut one, anew, 40).await == again {
+        tries += 1;
+    }
+    assert!((2..10).contains(&tries), "{tries}");
+    assert_eq!(produced(&topic, &mut other, anew, 41).await, (0, 3));
+    assert_eq!(three.agree().await.partitions().next().expect("created").high_watermark, 4);
+    three.stop().await;
+}
+
+/// (error, base offset) of one record under this sequence.
+async fn produced(topic: &Topic, client: &mut Client, id: i64, sequence: i32) -> (i16, i64) {
+    let answer = topic.produced(client, 9, &[records_of(1, &claim(id, sequence))]).await;
+    (answer.error_code, answer.base_offset)
 }
 
 pub async fn older_producer(client: &mut Client) -> i64 {

@@ -13,7 +13,7 @@ use tracing::info;
 use crate::admin::{self, Admin};
 use crate::cache::{self, Cache};
 use crate::cluster::{self, Cluster, Identity, JoinError, Registration, RootEntry, RootMachine, SeatError};
-use crate::commit::{self, Endings, Lanes, Sequencers, Slots};
+use crate::commit::{self, Endings, Lanes, Sequencers, Slots, Underway};
 use crate::config::{Config, HostPort};
 use crate::connection::{Limits, Server};
 use crate::console::{self, Sources};
@@ -160,6 +160,7 @@ impl Node {
     ) -> Result<Node, Error> {
         let shards = Arc::new(Shards::default());
         let sequencers = Arc::new(Sequencers::default());
+        let underway = Arc::new(Underway::default());
         let transaction_settings = transaction::Settings::from(&config);
         let endings = Arc::new(Endings::new(cluster.clone(), shards.clone()));
         let transacting =
@@ -171,6 +172,7 @@ impl Node {
             cluster: cluster.clone(),
             shards: shards.clone(),
             sequencers: sequencers.clone(),
+            underway: underway.clone(),
             transactions: transacting.clone(),
             shares: sharing.clone(),
         });
@@ -253,6 +255,7 @@ impl Node {
             ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
             lanes,
+            underway,
             defaults: admin::static_settings(&config),
             recompressing: Semaphore::new(RECOMPRESSING_MAX),
             shards: shards.clone(),

@@ -7,7 +7,7 @@ use milepost_raft::{NodeId, Service, StateMachine};
 
 use crate::cache::Cache;
 use crate::cluster::{self, Cluster};
-use crate::commit::{Sequencers, answer_slots, split_shard};
+use crate::commit::{Sequencers, Underway, answer_slots, split_shard};
 use crate::index::{OpenShard, Shards, answer_questions, answer_read_index};
 use crate::peer::{self, Answer};
 use crate::share;
@@ -26,6 +26,7 @@ pub(super) struct Seat {
     pub cluster: Cluster,
     pub shards: Arc<Shards>,
     pub sequencers: Arc<Sequencers>,
+    pub underway: Arc<Underway>,
     pub transactions: Arc<transaction::Coordinators>,
     pub shares: Arc<share::Leaders>,
 }
@@ -71,6 +72,14 @@ impl Service for Peers {
             peer::STATUS => {
                 let cache = self.cache.get().map(|cache| cache.metrics());
                 ready(told::answer_status(&seat.cluster, &seat.shards, cache).encode()).boxed()
+            }
+            peer::SETTLE => {
+                let settled = seat.underway.settled();
+                async move {
+                    settled.await;
+                    Answer::Done(Bytes::new()).encode()
+                }
+                .boxed()
             }
             peer::QUORUM => ready(seat.cluster.answer_quorum().encode()).boxed(),
             peer::JOIN => {

@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use crate::admin::Defaults;
 use crate::batch::Segments;
 use crate::cluster::Cluster;
-use crate::commit::{Endings, Lanes, Slots};
+use crate::commit::{Endings, Lanes, Slots, Underway};
 use crate::index::Shards;
 use crate::ingest::Ingest;
 use crate::protocol::{self, ErrorCode, produce};
@@ -47,6 +47,8 @@ pub struct Produce {
     pub ingest: Ingest,
     pub poison: Arc<Poison>,
     pub lanes: Arc<Lanes>,
+    /// What was taken and has no verdict yet.
+    pub underway: Arc<Underway>,
     /// What topics inherit that do not say.
     pub defaults: Defaults,
     /// How many requests are compressed anew at a time: each may take hundreds of megabytes for a moment.

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::is_internal;
 use crate::batch::{self, ValidBatch, validate};
 use crate::cluster::{Topic, now_ms};
-use crate::commit::{Error, SlotError};
+use crate::commit::{Error, Reply, SlotError, Ticket, Waiting};
 use crate::door;
 use crate::produce::failure::Failure;
 use crate::produce::respond::{PartitionAnswer, TopicAnswer};
@@ -27,8 +26,6 @@ use crate::upload::Pending;
 const LOG_START_OFFSET: Offset = 0;
 /// Smallest wait for verdicts: a client that asks for none still wants to know.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
-
-type Waiting = oneshot::Receiver<Result<Verdict, Error>>;
 
 /// What is kept of a request while it is looked at.
 struct Intake {
@@ -62,6 +59,7 @@ struct Waits {
 impl Produce {
     /// Validates every partition and hands all good batches to ingest in one piece, in the order of the request.
     pub(super) async fn take(&self, version: i16, request: ProduceRequest, memory: Memory) -> Vec<Taken> {
+        let ticket = self.underway.enter();
         let all_acks = request.acks == -1;
         let mut intake = Intake { all_acks, silent: HashSet::new() };
         let mut looked_at = Vec::with_capacity(request.topics.len());
@@ -88,7 +86,7 @@ impl Produce {
         let mut taken = Vec::with_capacity(looked_at.len());
         for (topic, partitions) in looked_at {
             let enlisted = partitions.into_iter().map(|(index, accepted)| {
-                let waits = accepted.and_then(|one| Ok(enlist(one, &memberships, &memory, &mut pending)?));
+                let waits = accepted.and_then(|one| Ok(enlist(one, &memberships, (&ticket, &memory), &mut pending)?));
                 (index, waits)
             });
             taken.push(Taken { topic, partitions: enlisted.collect() });
@@ -205,7 +203,7 @@ impl Produce {
 fn enlist(
     accepted: Accepted,
     memberships: &Memberships,
-    memory: &Memory,
+    (ticket, memory): (&Ticket, &Memory),
     pending: &mut BTreeMap<StorageClass, Vec<Pending>>,
 ) -> Result<Waits, ErrorCode> {
     let Accepted { class, shard, slot, partition, batches } = accepted;
@@ -214,7 +212,7 @@ fn enlist(
     let memberships = transactional.filter_map(membership_of).collect::<Result<Vec<Membership>, ErrorCode>>()?;
     let assumed = memberships.iter().any(|membership| membership.assumed);
     let verdicts = batches.into_iter().map(|batch| {
-        let (reply, waiting) = oneshot::channel();
+        let (reply, waiting) = Reply::awaited(ticket);
         let transactional = batch.header().attributes.is_transactional();
         let membership = membership_of(&batch).filter(|_| transactional).and_then(Result::ok);
         let (transaction, memory) = (membership.map(|membership| membership.number), memory.clone());

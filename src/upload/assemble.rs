@@ -124,9 +124,10 @@ fn by_shard(groups: impl Iterator<Item = Group>, sections: &[Section]) -> BTreeM
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::commit::Underway;
     use crate::types::{Producer, TopicId};
 
     fn batch(producer: i64, len: u32) -> Batch {
@@ -139,7 +140,8 @@ mod tests {
         let partition = Partition { topic: TopicId::ZERO, index: 0 };
         let batches = vec![batch(1, 10), batch(2, 20), batch(1, 30), batch(1, 40)];
         let parts = vec![Part { slot: 3, start: 100, batches }];
-        let replies = (0..4).map(|_| oneshot::channel().0).collect();
+        let ticket = Arc::new(Underway::default()).enter();
+        let replies = (0..4).map(|_| Reply::awaited(&ticket).0).collect();
         let mut shard = ShardParts { parts, partitions: vec![partition], replies };
         assert!(shard.take_out(|_, claim| claim.producer.id == 9).is_empty());
         assert_eq!(shard.parts.len(), 1);

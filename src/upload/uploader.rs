@@ -148,8 +148,7 @@ impl Uploader {
 
 fn refuse(replies: Vec<Reply>) {
     for reply in replies {
-        // A producer that has gone away asks again elsewhere.
-        let _ = reply.send(Err(Error::NotStored));
+        reply.send(Err(Error::NotStored));
     }
 }
 

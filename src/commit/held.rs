@@ -1,0 +1,95 @@
+//! ▲ Batches that wait at a shard for those before them, as its leader sees it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use crate::cluster::Cluster;
+use crate::commit::openings::PREDECESSORS_MAX;
+use crate::commit::sequencer::Sequencers;
+use crate::commit::wire::encode_outcome;
+use crate::index::OpenShard;
+use crate::peer::{self, Answer};
+use crate::shard::{Append, Entry, Outcome, Release, Slot, Verdict};
+
+/// How long a held batch waits for its predecessor before the producer is told to try again.
+const HOLD_MAX: Duration = Duration::from_millis(1000);
+
+impl Sequencers {
+    /// Answers when none of the object's batches is held any more; ends the wait itself when it has lasted too long.
+    pub async fn await_held(&self, shard: &OpenShard, cluster: &Cluster, packed: Bytes) -> Answer {
+        let Ok(append) = Append::decode(&packed) else { return Answer::Refused("malformed append".into()) };
+        let deadline = Instant::now() + HOLD_MAX;
+        let mut applied = shard.group.applied();
+        loop {
+            let leadership = *shard.group.leadership().borrow();
+            if !leadership.ready {
+                return Answer::NotLeader { leader: leadership.leader };
+            }
+            applied.borrow_and_update();
+            let verdicts = shard.replica().read(|state| state.verdicts(&append));
+            if !verdicts.contains(&Verdict::Held) {
+                return Answer::Done(encode_outcome(&Outcome::Taken(verdicts)));
+            }
+            match timeout_at(deadline, applied.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Answer::NotLeader { leader: None },
+                Err(_) => break,
+            }
+        }
+        for (slot, producer_id) in held_producers(shard, &append) {
+            let horizon = cluster.view().producer_id_horizon();
+            let accepts =
+                |slot| shard.replica().read(|s| s.slot(slot).is_some_and(|p| p.accepts_unknown(producer_id, horizon)));
+            let ask = || ask_all(cluster);
+            let accept_unknown =
+                accepts(slot) && self.openings.is_ripe((shard.id, slot, producer_id), Instant::now(), ask);
+            let release = Release { slot, producer_id, accept_unknown };
+            let answer = self.entry(shard.id, Entry::Release(release).encode()).await;
+            match answer {
+                Ok(Answer::Done(_)) => {}
+                Ok(other) => return other,
+                Err(_) => return Answer::Unknown,
+            }
+        }
+        Answer::Done(encode_outcome(&Outcome::Taken(shard.replica().read(|state| state.verdicts(&append)))))
+    }
+}
+
+/// Asks every broker of the cluster to settle what it has; the answer comes when all have, and is lost when one could not.
+/// Brokers that are silent are asked as well: they may have something, and come back.
+fn ask_all(cluster: &Cluster) -> oneshot::Receiver<()> {
+    let (all_settled, answer) = oneshot::channel();
+    let (node, brokers) = (cluster.node().clone(), cluster.view().brokers().map(|b| b.node).collect::<Vec<_>>());
+    tokio::spawn(async move {
+        let ask = |broker| node.call(broker, peer::SETTLE, Bytes::new(), PREDECESSORS_MAX);
+        let answers = join_all(brokers.into_iter().map(ask)).await;
+        let is_settled =
+            |answer: Result<Bytes, _>| answer.is_ok_and(|body| matches!(Answer::decode(body), Ok(Answer::Done(_))));
+        if answers.into_iter().all(is_settled) {
+            // The leader may have forgotten that it asked.
+            let _ = all_settled.send(());
+        }
+    });
+    answer
+}
+
+/// The (slot, producer) pairs among the object's batches that still wait.
+fn held_producers(shard: &OpenShard, append: &Append) -> BTreeSet<(Slot, i64)> {
+    let mut held = BTreeSet::new();
+    shard.replica().read(|state| {
+        let mut batch_index = 0;
+        for part in &append.parts {
+            for _ in &part.batches {
+                let waits = state.slot(part.slot).and_then(|p| p.held_by(append.object, batch_index));
+                held.extend(waits.map(|producer_id| (part.slot, producer_id)));
+                batch_index += 1;
+            }
+        }
+    });
+    held
+}
