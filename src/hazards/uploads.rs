@@ -69,6 +69,16 @@ impl Broker {
         (partition.error_code, partition.base_offset)
     }
 
+    /// The producer's first batch, whose PUT is given up; it takes effect at the gate.
+    async fn give_up_first(&mut self, topic: &Topic) -> Gate {
+        let late = Gate::default();
+        self.store.next_put(Fault::LateAt(late.clone()));
+        self.store.next_put(Fault::Refused);
+        self.send(topic, 0, 0).await;
+        assert_eq!(self.answer().await, AGAIN);
+        late
+    }
+
     /// Write-ahead objects in the store, in order.
     async fn stored(&self) -> Vec<ObjectId> {
         let prefix = Prefix::all();
@@ -164,11 +174,7 @@ async fn a_put_whose_reply_was_lost_is_found_and_named_once() {
 async fn a_put_that_takes_effect_after_it_was_given_up_is_named_by_nobody() {
     let mut broker = Broker::start().await;
     let topic = Topic::create(&mut broker.client, 1, &[]).await;
-    let late = Gate::default();
-    broker.store.next_put(Fault::LateAt(late.clone()));
-    broker.store.next_put(Fault::Refused);
-    broker.send(&topic, 0, 0).await;
-    assert_eq!(broker.answer().await, AGAIN);
+    let late = broker.give_up_first(&topic).await;
     broker.send(&topic, 0, 0).await;
     assert_eq!(broker.answer().await, (0, 0));
     let before = broker.stored().await;
@@ -184,11 +190,7 @@ async fn a_put_that_takes_effect_after_it_was_given_up_is_named_by_nobody() {
 async fn an_upload_of_the_old_epoch_that_lands_after_the_restart_is_named_by_nobody() {
     let mut broker = Broker::start().await;
     let topic = Topic::create(&mut broker.client, 1, &[]).await;
-    let late = Gate::default();
-    broker.store.next_put(Fault::LateAt(late.clone()));
-    broker.store.next_put(Fault::Refused);
-    broker.send(&topic, 0, 0).await;
-    assert_eq!(broker.answer().await, AGAIN);
+    let late = broker.give_up_first(&topic).await;
     let before = broker.node.cluster().epoch();
     let mut broker = broker.restart().await;
     broker.send(&topic, 0, 0).await;

@@ -30,6 +30,8 @@ mod verify;
 
 #[cfg(test)]
 mod served_test;
+#[cfg(test)]
+mod testing;
 
 use std::sync::Arc;
 use std::time::Duration;
