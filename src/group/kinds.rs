@@ -2,28 +2,18 @@
 //! the other's.
 
 use std::collections::HashMap;
+use std::convert::identity;
 
 use tokio::time::Instant;
 
 use crate::group::classic::{self, Listed, Waiter};
-use crate::group::{Ask, Reply, Settings, View, consumer, share};
+use crate::group::{Ask, Reply, Settings, View, command, consumer, share};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
-use crate::shard::group::{Change, Group, Kind, Share};
+use crate::shard::group::{Group, Kind, Share};
 use crate::types::TopicId;
 
-/// What the shell is to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    Answer(Waiter, Reply),
-    /// Have the log decide on it, in the order of the commands, and say so to [`Kinds::decided`].
-    Propose {
-        slot: Slot,
-        group: String,
-        change: Change,
-        then: Then,
-    },
-}
+pub type Command = command::Command<Reply, Then>;
 
 /// What becomes of a group when the log has decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -215,24 +205,10 @@ impl Kinds {
     }
 
     pub fn take_commands(&mut self) -> Vec<Command> {
-        let classic = self.classic.take_commands().into_iter().map(|command| match command {
-            classic::Command::Answer(waiter, reply) => Command::Answer(waiter, Reply::Classic(reply)),
-            classic::Command::Propose { slot, group, change, then } => {
-                Command::Propose { slot, group, change, then: Then::Classic(then) }
-            }
-        });
-        let consumer = self.consumer.take_commands().into_iter().map(|command| match command {
-            consumer::Command::Answer(waiter, reply) => Command::Answer(waiter, reply),
-            consumer::Command::Propose { slot, group, change, then } => {
-                Command::Propose { slot, group, change, then: Then::Consumer(then) }
-            }
-        });
-        let share = self.share.take_commands().into_iter().map(|command| match command {
-            share::Command::Answer(waiter, reply) => Command::Answer(waiter, reply),
-            share::Command::Propose { slot, group, change, then } => {
-                Command::Propose { slot, group, change, then: Then::Share(then) }
-            }
-        });
+        let (classic, consumer, share) = (&mut self.classic, &mut self.consumer, &mut self.share);
+        let classic = classic.take_commands().into_iter().map(|one| one.map(Reply::Classic, Then::Classic));
+        let consumer = consumer.take_commands().into_iter().map(|one| one.map(identity, Then::Consumer));
+        let share = share.take_commands().into_iter().map(|one| one.map(identity, Then::Share));
         classic.chain(consumer).chain(share).collect()
     }
 

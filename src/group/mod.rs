@@ -20,16 +20,17 @@
 
 mod ask;
 pub mod classic;
+mod command;
 pub mod consumer;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 mod coordinators;
 mod delete_groups;
 mod describe_groups;
-mod due;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;
+mod keeper;
 mod kinds;
 mod leave_group;
 mod list_groups;

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use crate::group::classic::ask::{Ask, Described, Listed, Reply, Waiter};
 use crate::group::classic::live::{GroupState, Live};
+use crate::group::command;
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Change, Classic, Group};
@@ -33,18 +34,7 @@ const CLASSIC: &str = "classic";
 /// Looks at groups that are gone or need an earlier one, kept until there are so many.
 const DUE_SLACK: usize = 1024;
 
-/// What the shell is to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    Answer(Waiter, Reply),
-    /// Have the log decide on it, in the order of the commands, and say so to [`Coordinator::decided`].
-    Propose {
-        slot: Slot,
-        group: String,
-        change: Change,
-        then: Then,
-    },
-}
+pub type Command = command::Command<Reply, Then>;
 
 /// What becomes of a group when the log has decided.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,8 +6,8 @@ use crate::group::classic::{Listed, Waiter};
 use crate::group::consumer::ask::{Ask, Reply};
 use crate::group::consumer::assignor::Assignor;
 use crate::group::consumer::live::{EMPTY, Live};
-use crate::group::due::Due;
-use crate::group::{self, View, classic};
+use crate::group::keeper::Keeper;
+use crate::group::{self, View, classic, command};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Change, Consumer, Group};
@@ -44,18 +43,7 @@ pub struct Settings {
     pub offsets_retention: Duration,
 }
 
-/// What the shell is to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    Answer(Waiter, group::Reply),
-    /// Have the log decide on it, in the order of the commands, and say so to [`Coordinator::decided`].
-    Propose {
-        slot: Slot,
-        group: String,
-        change: Change,
-        then: Then,
-    },
-}
+pub type Command = command::Command<group::Reply, Then>;
 
 /// What becomes of a group when the log has decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,8 +63,7 @@ pub type Failed<'a> = (ErrorCode, Option<(Slot, &'a Consumer)>);
 #[derive(Debug)]
 pub struct Coordinator {
     pub(super) settings: Settings,
-    groups: HashMap<String, Live>,
-    due: Due,
+    groups: Keeper<Live>,
     commands: Vec<Command>,
     /// Groups that nobody who speaks this protocol is left in.
     pub(super) leaving: Vec<String>,
@@ -126,7 +113,7 @@ impl Settings {
 
 impl Coordinator {
     pub fn new(settings: Settings) -> Coordinator {
-        Coordinator { settings, groups: HashMap::new(), due: Due::new(), commands: Vec::new(), leaving: Vec::new() }
+        Coordinator { settings, groups: Keeper::new(), commands: Vec::new(), leaving: Vec::new() }
     }
 
     /// A group as the log has it: when leadership comes, or when a change of it has failed.
@@ -136,12 +123,12 @@ impl Coordinator {
             return;
         }
         let group = Live::load(slot, consumer, self.settings.session_timeout_of(id, view), now);
-        self.groups.insert(id.to_owned(), group);
+        self.groups.insert(id, group);
         self.settle(id);
     }
 
     pub fn has(&self, id: &str) -> bool {
-        self.groups.contains_key(id)
+        self.groups.has(id)
     }
 
     /// `applied` is the group as the log has it now: one of this kind, or one without members if there is any.
@@ -158,7 +145,9 @@ impl Coordinator {
         match ask {
             Ask::Beat(beat) => {
                 if !self.has(id) {
-                    if let Err((error, why)) = self.admit(id, consumer.is_some(), beat.epoch) {
+                    if let Err((error, why)) =
+                        self.groups.admit(id, consumer.is_some(), beat.epoch, self.settings.groups_max)
+                    {
                         return self.answer(waiter, group::Reply::Consumer(Reply::failed(error, why)));
                     }
                     let (timeout, new) = (self.settings.session_timeout_of(id, view), || Live::new(slot));
@@ -202,22 +191,14 @@ impl Coordinator {
 
     /// Does what is late by now.
     pub fn tick(&mut self, now: Instant, view: &dyn View) {
-        while let Some((at, id, member)) = self.due.pop(now) {
-            let timers = self.groups.get_mut(&id).and_then(|group| group.members.get_mut(&member));
-            let Some(timers) = timers.map(|m| &mut m.timers).filter(|timers| timers.queued == Some(at)) else {
-                continue;
-            };
-            timers.queued = None;
-            match timers.next().is_some_and(|next| next <= now) {
-                true => self.turn(now, view, &id, |turn, group| turn.expire(group, &member)),
-                false => self.watch(&id, &member),
-            }
+        while let Some((id, member)) = self.groups.late(now) {
+            self.turn(now, view, &id, |turn, group| turn.expire(group, &member));
         }
     }
 
     /// When [`Coordinator::tick`] has something to look at.
     pub fn deadline(&self) -> Option<Instant> {
-        self.due.next()
+        self.groups.deadline()
     }
 
     pub fn take_commands(&mut self) -> Vec<Command> {
@@ -233,7 +214,7 @@ impl Coordinator {
     }
 
     pub(super) fn insert(&mut self, id: &str, group: Live) {
-        self.groups.insert(id.to_owned(), group);
+        self.groups.insert(id, group);
     }
 
     pub(super) fn take(&mut self, id: &str) -> Option<Live> {
@@ -254,18 +235,6 @@ impl Coordinator {
 
     pub(super) fn propose(&mut self, slot: Slot, group: &str, change: Change, then: Then) {
         self.commands.push(Command::Propose { slot, group: group.to_owned(), change, then });
-    }
-
-    /// A group begins with somebody who joins.
-    fn admit(&self, id: &str, exists: bool, epoch: i32) -> Result<(), (ErrorCode, String)> {
-        match epoch {
-            _ if exists => Ok(()),
-            0 if self.groups.len() >= self.settings.groups_max => {
-                Err((ErrorCode::CoordinatorNotAvailable, "There are too many groups.".into()))
-            }
-            0 => Ok(()),
-            _ => Err((ErrorCode::GroupIdNotFound, format!("Group {id} not found."))),
-        }
     }
 
     fn describe(&mut self, now: Instant, view: &dyn View, id: &str, consumer: Option<&Consumer>, waiter: Waiter) {
@@ -295,27 +264,10 @@ impl Coordinator {
     }
 
     fn settle(&mut self, id: &str) {
-        let Some(group) = self.groups.get_mut(id) else { return };
-        if group.is_idle() {
-            self.groups.remove(id);
-            return;
-        }
-        if group.saving.is_idle() && group.is_classic_but(None, &self.settings) {
+        self.groups.settle(id);
+        let is_ready = |group: &Live| group.saving.is_idle() && group.is_classic_but(None, &self.settings);
+        if self.live(id).is_some_and(is_ready) {
             self.leaving.push(id.to_owned());
-        }
-        std::mem::take(&mut group.unwatched).iter().for_each(|member| self.watch(id, member));
-        let groups = &self.groups;
-        let timers = |id: &str, member: &str| groups.get(id)?.members.get(member).map(|m| &m.timers);
-        self.due.shed(|at, id, member| timers(id, member).is_some_and(|t| t.queued == Some(at)));
-    }
-
-    /// Deadlines mostly move away: the earlier look is kept, and finds the later one then.
-    fn watch(&mut self, id: &str, member: &str) {
-        let found = self.groups.get_mut(id).and_then(|group| group.members.get_mut(member));
-        let Some(timers) = found.map(|member| &mut member.timers) else { return };
-        if let Some(next) = timers.next() {
-            timers.queued = Some(next);
-            self.due.push(next, id, member);
         }
     }
 }

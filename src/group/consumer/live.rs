@@ -9,6 +9,7 @@ use crate::group::consumer::coordinator::Settings;
 use crate::group::consumer::reconcile::each;
 use crate::group::consumer::saving::Parts;
 use crate::group::consumer::target::Resolved;
+use crate::group::keeper::{Kept, Timers};
 use crate::group::saving::Saving;
 use crate::shard::Slot;
 use crate::shard::group::{Assignment, Consumer, Current, MemberState, Who};
@@ -33,7 +34,7 @@ pub(super) struct Live {
     /// How many members speak this protocol, not the classic one.
     modern: usize,
     /// Members whose timers the coordinator does not look at in time yet.
-    pub unwatched: Vec<String>,
+    unwatched: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -44,29 +45,27 @@ pub(super) struct Member {
     pub timers: Timers,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Timers {
-    /// Silent for its session by then.
-    pub session: Option<Instant>,
-    /// Too slow by then: to let go of its partitions or, speaking the classic protocol, to join or to sync.
-    pub step: Option<Instant>,
-    /// When the coordinator will look at it.
-    pub queued: Option<Instant>,
-}
-
 impl Member {
     pub fn rebalance_timeout(&self) -> Duration {
         millis(self.who.rebalance_timeout_ms)
     }
 }
 
-impl Timers {
-    pub fn next(&self) -> Option<Instant> {
-        self.session.into_iter().chain(self.step).min()
+impl Kept for Live {
+    fn is_idle(&self) -> bool {
+        self.members.is_empty() && self.saving.is_idle()
     }
 
-    fn is_watched(&self) -> bool {
-        self.next().is_none_or(|next| self.queued.is_some_and(|queued| queued <= next))
+    fn timers(&self, member: &str) -> Option<&Timers> {
+        self.members.get(member).map(|member| &member.timers)
+    }
+
+    fn timers_mut(&mut self, member: &str) -> Option<&mut Timers> {
+        self.members.get_mut(member).map(|member| &mut member.timers)
+    }
+
+    fn take_unwatched(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unwatched)
     }
 }
 
@@ -105,11 +104,6 @@ impl Live {
             live.watch_revocation(id, now);
         }
         live
-    }
-
-    /// Everything about it is in the log, and there is nobody to look after.
-    pub fn is_idle(&self) -> bool {
-        self.members.is_empty() && self.saving.is_idle()
     }
 
     pub fn is_free(&self, partition: &Partition) -> bool {

@@ -1,13 +1,12 @@
-use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::group::classic::{Listed, Waiter};
-use crate::group::due::Due;
+use crate::group::keeper::Keeper;
 use crate::group::share::live::{EMPTY, Live};
 use crate::group::share::{Ask, Reply};
-use crate::group::{self, View};
+use crate::group::{self, View, command};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Change, Share, ShareChange, ShareMemberChange};
@@ -31,18 +30,7 @@ pub struct Settings {
     pub groups_max: usize,
 }
 
-/// What the shell is to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    Answer(Waiter, group::Reply),
-    /// Have the log decide on it, in the order of the commands, and say so to [`Coordinator::decided`].
-    Propose {
-        slot: Slot,
-        group: String,
-        change: Change,
-        then: Then,
-    },
-}
+pub type Command = command::Command<group::Reply, Then>;
 
 /// What becomes of a group when the log has decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,8 +48,7 @@ pub type Failed<'a> = (ErrorCode, Option<(Slot, &'a Share)>);
 #[derive(Debug)]
 pub struct Coordinator {
     settings: Settings,
-    groups: HashMap<String, Live>,
-    due: Due,
+    groups: Keeper<Live>,
     pub(super) commands: Vec<Command>,
 }
 
@@ -127,7 +114,7 @@ impl Turn<'_> {
 
 impl Coordinator {
     pub fn new(settings: Settings) -> Coordinator {
-        Coordinator { settings, groups: HashMap::new(), due: Due::new(), commands: Vec::new() }
+        Coordinator { settings, groups: Keeper::new(), commands: Vec::new() }
     }
 
     /// A group as the log has it: when leadership comes, or when a change of it has failed.
@@ -137,12 +124,12 @@ impl Coordinator {
             return;
         }
         let group = Live::load(slot, share, self.settings.session_timeout_of(id, view), now);
-        self.groups.insert(id.to_owned(), group);
-        self.settle(id);
+        self.groups.insert(id, group);
+        self.groups.settle(id);
     }
 
     pub fn has(&self, id: &str) -> bool {
-        self.groups.contains_key(id)
+        self.groups.has(id)
     }
 
     /// `logged` is the group as the log has it now, if it does. There is none of another kind.
@@ -161,12 +148,14 @@ impl Coordinator {
         match ask {
             Ask::Beat(beat) => {
                 if !self.has(id) {
-                    if let Err((error, why)) = self.admit(id, logged.is_some(), beat.epoch) {
+                    if let Err((error, why)) =
+                        self.groups.admit(id, logged.is_some(), beat.epoch, self.settings.groups_max)
+                    {
                         return self.answer(waiter, Reply::failed(error, why));
                     }
                     let (timeout, new) = (self.settings.session_timeout_of(id, view), || Live::new(slot));
                     let group = logged.map_or_else(new, |share| Live::load(slot, share, timeout, now));
-                    self.groups.insert(id.to_owned(), group);
+                    self.groups.insert(id, group);
                 }
                 self.turn(now, view, id, |turn, group| turn.beat(group, &beat, waiter));
             }
@@ -211,20 +200,14 @@ impl Coordinator {
 
     /// Does what is late by now.
     pub fn tick(&mut self, now: Instant, view: &dyn View) {
-        while let Some((at, id, member)) = self.due.pop(now) {
-            let found = self.groups.get_mut(&id).and_then(|group| group.members.get_mut(&member));
-            let Some(found) = found.filter(|found| found.queued == Some(at)) else { continue };
-            found.queued = None;
-            match found.session.is_some_and(|end| end <= now) {
-                true => self.turn(now, view, &id, |turn, group| turn.expire(group, &member)),
-                false => self.watch(&id, &member),
-            }
+        while let Some((id, member)) = self.groups.late(now) {
+            self.turn(now, view, &id, |turn, group| turn.expire(group, &member));
         }
     }
 
     /// When [`Coordinator::tick`] has something to look at.
     pub fn deadline(&self) -> Option<Instant> {
-        self.due.next()
+        self.groups.deadline()
     }
 
     pub fn take_commands(&mut self) -> Vec<Command> {
@@ -247,47 +230,12 @@ impl Coordinator {
         self.answer(waiter, Reply::failed(error, String::new()));
     }
 
-    /// A group begins with somebody who joins.
-    fn admit(&self, id: &str, exists: bool, epoch: i32) -> Result<(), (ErrorCode, String)> {
-        match epoch {
-            _ if exists => Ok(()),
-            0 if self.groups.len() >= self.settings.groups_max => {
-                Err((ErrorCode::CoordinatorNotAvailable, "There are too many groups.".into()))
-            }
-            0 => Ok(()),
-            _ => Err((ErrorCode::GroupIdNotFound, format!("Group {id} not found."))),
-        }
-    }
-
     /// One event of one group, then what follows for the log and its timers.
     fn turn(&mut self, now: Instant, view: &dyn View, id: &str, act: impl FnOnce(&mut Turn, &mut Live)) {
         let Some(group) = self.groups.get_mut(id) else { return };
         let mut turn = Turn { now, settings: &self.settings, view, id, commands: &mut self.commands };
         act(&mut turn, group);
         turn.save(group);
-        self.settle(id);
-    }
-
-    fn settle(&mut self, id: &str) {
-        let Some(group) = self.groups.get_mut(id) else { return };
-        if group.is_idle() {
-            self.groups.remove(id);
-            return;
-        }
-        std::mem::take(&mut group.unwatched).iter().for_each(|member| self.watch(id, member));
-        let groups = &self.groups;
-        let queued = |id: &str, member: &str| groups.get(id)?.members.get(member)?.queued;
-        self.due.shed(|at, id, member| queued(id, member) == Some(at));
-    }
-
-    /// Deadlines mostly move away: the earlier look is kept, and finds the later one then.
-    fn watch(&mut self, id: &str, member: &str) {
-        let found = self.groups.get_mut(id).and_then(|group| group.members.get_mut(member));
-        if let Some(member_found) = found
-            && let Some(end) = member_found.session
-        {
-            member_found.queued = Some(end);
-            self.due.push(end, id, member);
-        }
+        self.groups.settle(id);
     }
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::group::keeper::{Kept, Timers};
 use crate::group::saving::Saving;
 use crate::group::share::assignor::{Subscriber, assign};
 use crate::group::share::{Described, MemberDescribed};
@@ -25,16 +26,14 @@ pub(super) struct Live {
     topics_version: u64,
     pub saving: Saving<Parts>,
     /// Members whose sessions the coordinator does not look at in time yet.
-    pub unwatched: Vec<String>,
+    unwatched: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Member {
     pub saved: ShareMember,
-    /// Silent for its session by then.
-    pub session: Option<Instant>,
-    /// When the coordinator will look at it.
-    pub queued: Option<Instant>,
+    /// Of its session alone.
+    pub timers: Timers,
 }
 
 /// What of a member the log does not have yet.
@@ -43,6 +42,24 @@ pub(super) struct Parts {
     pub who: bool,
     pub epochs: bool,
     pub assigned: bool,
+}
+
+impl Kept for Live {
+    fn is_idle(&self) -> bool {
+        self.members.is_empty() && self.saving.is_idle()
+    }
+
+    fn timers(&self, member: &str) -> Option<&Timers> {
+        self.members.get(member).map(|member| &member.timers)
+    }
+
+    fn timers_mut(&mut self, member: &str) -> Option<&mut Timers> {
+        self.members.get_mut(member).map(|member| &mut member.timers)
+    }
+
+    fn take_unwatched(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unwatched)
+    }
 }
 
 impl Live {
@@ -73,11 +90,6 @@ impl Live {
             live.renew_session(id, session_timeout, now);
         }
         live
-    }
-
-    /// Everything about it is in the log, and there is nobody to look after.
-    pub fn is_idle(&self) -> bool {
-        self.members.is_empty() && self.saving.is_idle()
     }
 
     pub fn add(&mut self, id: &str) {
@@ -115,9 +127,8 @@ impl Live {
 
     pub fn renew_session(&mut self, id: &str, session_timeout: Duration, now: Instant) {
         let Some(member) = self.members.get_mut(id) else { return };
-        let end = now + session_timeout;
-        member.session = Some(end);
-        if member.queued.is_none_or(|queued| queued > end) {
+        member.timers.session = Some(now + session_timeout);
+        if !member.timers.is_watched() {
             self.unwatched.push(id.to_owned());
         }
     }
