@@ -20,9 +20,7 @@ const GROUP_ID_NOT_FOUND_SINCE: i16 = 9;
 pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
     let request: OffsetCommitRequest = decode(version, body)?;
     let view = groups.cluster.view();
-    let mut offsets = Vec::new();
-    // Whether each partition's offset is asked to be committed, or why not.
-    let mut checked: Vec<Result<(), ErrorCode>> = Vec::new();
+    let mut checked = Checked::default();
     for topic in &request.topics {
         let found = view.topic_named(&topic.name);
         for partition in &topic.partitions {
@@ -32,16 +30,11 @@ pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result
                 leader_epoch: partition.committed_leader_epoch,
                 metadata: partition.committed_metadata.as_deref(),
             };
-            let one = check(found, &asked);
-            checked.push(one.as_ref().map(drop).map_err(|error| *error));
-            offsets.extend(one);
+            checked.add(found, &asked);
         }
     }
-    // As in Kafka, a request that names no partition there is does not reach the group.
-    let known = |one: &Result<(), ErrorCode>| *one != Err(ErrorCode::UnknownTopicOrPartition);
-    let error = match checked.is_empty() || checked.iter().any(known) {
+    let error = match checked.each.is_empty() || checked.names_any() {
         true => {
-            offsets.sort_by_key(|(partition, _)| *partition);
             let caller = Caller {
                 member: request.member_id.to_string(),
                 instance: request.group_instance_id.map(|instance| instance.to_string()),
@@ -50,7 +43,7 @@ pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result
             let commit = Commit {
                 caller,
                 retention_ms: u64::try_from(request.retention_time_ms).ok(),
-                offsets,
+                offsets: checked.take_offsets(),
                 knows_group_id_not_found: version >= GROUP_ID_NOT_FOUND_SINCE,
                 transaction: None,
             };
@@ -58,16 +51,11 @@ pub async fn offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result
         }
         false => ErrorCode::None,
     };
-    let mut checked = checked.into_iter();
+    let mut codes = checked.codes(error);
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|partition| {
-            let code = match checked.next().unwrap_or(Ok(())) {
-                Err(ErrorCode::OffsetMetadataTooLarge) if error != ErrorCode::None => error,
-                Err(own) => own,
-                Ok(()) => error,
-            };
             let told = OffsetCommitResponsePartition::default().with_partition_index(partition.partition_index);
-            told.with_error_code(code.code())
+            told.with_error_code(codes.next().unwrap_or(error).code())
         });
         let partitions = partitions.collect();
         OffsetCommitResponseTopic::default().with_name(topic.name).with_partitions(partitions)
@@ -83,7 +71,41 @@ pub(super) struct Asked<'a> {
     pub metadata: Option<&'a str>,
 }
 
-pub(super) fn check(topic: Option<&Arc<Topic>>, asked: &Asked) -> Result<(Partition, Committed), ErrorCode> {
+/// What of a request can be committed, and what not: partition by partition.
+#[derive(Default)]
+pub(super) struct Checked {
+    offsets: Vec<(Partition, Committed)>,
+    each: Vec<Result<(), ErrorCode>>,
+}
+
+impl Checked {
+    pub fn add(&mut self, topic: Option<&Arc<Topic>>, asked: &Asked) {
+        let one = check(topic, asked);
+        self.each.push(one.as_ref().map(drop).map_err(|error| *error));
+        self.offsets.extend(one);
+    }
+
+    /// As in Kafka, a request that names no partition there is does not reach the group.
+    pub fn names_any(&self) -> bool {
+        self.each.iter().any(|one| *one != Err(ErrorCode::UnknownTopicOrPartition))
+    }
+
+    pub fn take_offsets(&mut self) -> Vec<(Partition, Committed)> {
+        self.offsets.sort_by_key(|(partition, _)| *partition);
+        std::mem::take(&mut self.offsets)
+    }
+
+    /// What each partition is told, in the order of the request, when the group has said this.
+    pub fn codes(self, group: ErrorCode) -> impl Iterator<Item = ErrorCode> {
+        self.each.into_iter().map(move |one| match one {
+            Err(ErrorCode::OffsetMetadataTooLarge) if group != ErrorCode::None => group,
+            Err(own) => own,
+            Ok(()) => group,
+        })
+    }
+}
+
+fn check(topic: Option<&Arc<Topic>>, asked: &Asked) -> Result<(Partition, Committed), ErrorCode> {
     let topic = topic.filter(|topic| (0..topic.live).contains(&asked.index));
     let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let metadata = asked.metadata.unwrap_or_default().to_owned();

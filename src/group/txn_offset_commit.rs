@@ -1,16 +1,12 @@
-use std::sync::Arc;
-
 use bytes::Bytes;
-use kafka_protocol::messages::txn_offset_commit_request::TxnOffsetCommitRequestPartition;
 use kafka_protocol::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use kafka_protocol::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 
 use crate::batch::Segments;
-use crate::cluster::Topic;
 use crate::group::classic::{Ask, Caller, Commit, InTransaction};
-use crate::group::offset_commit::{Asked, check};
+use crate::group::offset_commit::{Asked, Checked};
 use crate::group::{Groups, error_of, place};
 use crate::protocol::{self, ErrorCode, decode, encode};
 use crate::shard::group::Committed;
@@ -30,53 +26,36 @@ const LOADING_SINCE: i16 = 2;
 pub async fn txn_offset_commit(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
     let request: TxnOffsetCommitRequest = decode(version, body)?;
     let view = groups.cluster.view();
-    let mut offsets = Vec::new();
-    // Whether each partition's offset is asked to be committed, or why not.
-    let mut checked: Vec<Result<(), ErrorCode>> = Vec::new();
+    let mut checked = Checked::default();
     for topic in &request.topics {
         let found = view.topic_named(&topic.name);
         for partition in &topic.partitions {
-            let one = check_one(found, partition);
-            checked.push(one.as_ref().map(drop).map_err(|error| *error));
-            offsets.extend(one);
+            let asked = Asked {
+                index: partition.partition_index,
+                offset: partition.committed_offset,
+                leader_epoch: partition.committed_leader_epoch,
+                metadata: partition.committed_metadata.as_deref(),
+            };
+            checked.add(found, &asked);
         }
     }
-    // As in Kafka, a request that names no partition there is does not reach the group.
-    let error = match checked.iter().any(|one| *one != Err(ErrorCode::UnknownTopicOrPartition)) {
+    let error = match checked.names_any() {
         true => {
-            offsets.sort_by_key(|(partition, _)| *partition);
+            let offsets = checked.take_offsets();
             for_version(groups.commit_in_transaction(version, &request, offsets).await, version)
         }
         false => ErrorCode::None,
     };
-    let mut checked = checked.into_iter();
+    let mut codes = checked.codes(error);
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|partition| {
-            let code = match checked.next().unwrap_or(Ok(())) {
-                Err(ErrorCode::OffsetMetadataTooLarge) if error != ErrorCode::None => error,
-                Err(own) => own,
-                Ok(()) => error,
-            };
             let told = TxnOffsetCommitResponsePartition::default().with_partition_index(partition.partition_index);
-            told.with_error_code(code.code())
+            told.with_error_code(codes.next().unwrap_or(error).code())
         });
         let partitions = partitions.collect();
         TxnOffsetCommitResponseTopic::default().with_name(topic.name).with_partitions(partitions)
     });
     encode(version, &TxnOffsetCommitResponse::default().with_topics(topics.collect()))
-}
-
-fn check_one(
-    topic: Option<&Arc<Topic>>,
-    partition: &TxnOffsetCommitRequestPartition,
-) -> Result<(Partition, Committed), ErrorCode> {
-    let asked = Asked {
-        index: partition.partition_index,
-        offset: partition.committed_offset,
-        leader_epoch: partition.committed_leader_epoch,
-        metadata: partition.committed_metadata.as_deref(),
-    };
-    check(topic, &asked)
 }
 
 impl Groups {

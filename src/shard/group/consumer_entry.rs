@@ -1,64 +1,45 @@
-//! ▲ The packed form of a [`ConsumerChange`].
+//! ▲ The packed form of what is new of a member.
 
 use bytes::{BufMut, BytesMut};
 use serde_bytes::ByteBuf;
 
-use crate::shard::group::consumer::{
-    Assignment, ClassicMember, ConsumerChange, Current, MemberChange, MemberState, Who,
-};
+use crate::shard::group::consumer::{ClassicMember, ConsumerMember, Current, MemberChange, MemberState, Who};
 use crate::shard::group::entry::{optional, put_optional, string};
-use crate::types::TopicId;
+use crate::shard::group::modern::{Parts, int, part, put_assignment, read_assignment};
 use crate::types::varint::{self, Malformed, Reader};
 
 // What of a member follows.
 const WHO: u8 = 1;
 const TARGET: u8 = 2;
 const CURRENT: u8 = 4;
-/// Nothing: it has gone.
-const GONE: u8 = 8;
 
-impl ConsumerChange {
-    pub(super) fn put(&self, out: &mut BytesMut) {
-        varint::put(out, self.revision);
-        varint::put_signed(out, self.epoch.into());
-        varint::put_signed(out, self.assignment_epoch.into());
-        out.put_u32(self.topics_digest);
-        varint::put(out, self.members.len() as u64);
-        for (id, change) in &self.members {
-            varint::put_bytes(out, id.as_bytes());
-            let Some(change) = change else {
-                out.put_u8(GONE);
-                continue;
-            };
-            let flag = |is: bool, flag: u8| if is { flag } else { 0 };
-            let parts = flag(change.who.is_some(), WHO) | flag(change.target.is_some(), TARGET);
-            out.put_u8(parts | flag(change.current.is_some(), CURRENT));
-            change.who.iter().for_each(|who| put_who(out, who));
-            change.target.iter().for_each(|target| put_assignment(out, target));
-            change.current.iter().for_each(|current| put_current(out, current));
-        }
+impl Parts for MemberChange {
+    type Member = ConsumerMember;
+
+    fn apply(self, member: &mut ConsumerMember) {
+        self.who.into_iter().for_each(|who| member.who = who);
+        self.target.into_iter().for_each(|target| member.target = target);
+        self.current.into_iter().for_each(|current| member.current = current);
     }
 
-    pub(super) fn read(r: &mut Reader) -> Result<ConsumerChange, Malformed> {
-        let (revision, epoch, assignment_epoch) = (r.u64()?, int(r)?, int(r)?);
-        let topics_digest = u32::from_be_bytes(r.array()?);
-        let mut members = Vec::new();
-        for _ in 0..r.count(2)? {
-            let id = string(r)?;
-            let parts = r.byte()?;
-            if parts & !(WHO | TARGET | CURRENT) != 0 {
-                if parts != GONE {
-                    return Err(Malformed);
-                }
-                members.push((id, None));
-                continue;
-            }
-            let who = (parts & WHO != 0).then(|| read_who(r)).transpose()?;
-            let target = (parts & TARGET != 0).then(|| read_assignment(r)).transpose()?;
-            let current = (parts & CURRENT != 0).then(|| read_current(r)).transpose()?;
-            members.push((id, Some(MemberChange { who, target, current })));
+    fn flags(&self) -> u8 {
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        flag(self.who.is_some(), WHO) | flag(self.target.is_some(), TARGET) | flag(self.current.is_some(), CURRENT)
+    }
+
+    fn put(&self, out: &mut BytesMut) {
+        self.who.iter().for_each(|who| put_who(out, who));
+        self.target.iter().for_each(|target| put_assignment(out, target));
+        self.current.iter().for_each(|current| put_current(out, current));
+    }
+
+    fn read(flags: u8, r: &mut Reader) -> Result<MemberChange, Malformed> {
+        if flags & !(WHO | TARGET | CURRENT) != 0 {
+            return Err(Malformed);
         }
-        Ok(ConsumerChange { revision, epoch, assignment_epoch, topics_digest, members })
+        let who = part(flags & WHO != 0, r, read_who)?;
+        let target = part(flags & TARGET != 0, r, read_assignment)?;
+        Ok(MemberChange { who, target, current: part(flags & CURRENT != 0, r, read_current)? })
     }
 }
 
@@ -129,36 +110,4 @@ fn read_current(r: &mut Reader) -> Result<Current, Malformed> {
         _ => return Err(Malformed),
     };
     Ok(Current { epoch, previous_epoch, state, assigned: read_assignment(r)?, revoking: read_assignment(r)? })
-}
-
-/// Partitions ascend: each is written as its distance from the one before.
-pub(super) fn put_assignment(out: &mut BytesMut, assignment: &Assignment) {
-    varint::put(out, assignment.len() as u64);
-    for (topic, partitions) in assignment {
-        out.put_slice(topic.as_bytes());
-        varint::put(out, partitions.len() as u64);
-        let mut before = 0;
-        for partition in partitions {
-            varint::put(out, (partition - before) as u64);
-            before = *partition;
-        }
-    }
-}
-
-pub(super) fn read_assignment(r: &mut Reader) -> Result<Assignment, Malformed> {
-    let mut assignment = Assignment::new();
-    for _ in 0..r.count(17)? {
-        let topic = TopicId::from_bytes(r.array()?);
-        let mut before = 0i32;
-        let partitions = assignment.entry(topic).or_default();
-        for _ in 0..r.count(1)? {
-            before = before.checked_add(r.int()?).ok_or(Malformed)?;
-            partitions.insert(before);
-        }
-    }
-    Ok(assignment)
-}
-
-pub(super) fn int(r: &mut Reader) -> Result<i32, Malformed> {
-    i32::try_from(r.signed()?).map_err(|_| Malformed)
 }

@@ -13,6 +13,7 @@
 mod consumer;
 mod consumer_entry;
 mod entry;
+mod modern;
 mod pending;
 mod share;
 mod state;
@@ -20,10 +21,9 @@ mod state;
 #[cfg(test)]
 mod group_test;
 
-pub use consumer::{
-    Assignment, ClassicMember, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who,
-};
+pub use consumer::{ClassicMember, Consumer, ConsumerChange, ConsumerMember, Current, MemberChange, MemberState, Who};
 pub(super) use entry::{COMMIT, COMMITS, CONSUMER, DELETE_IF_UNUSED, SHARE, TRANSACTIONAL_COMMIT};
 pub use entry::{Change, GroupCommit, GroupCommits, GroupEntry};
+pub use modern::{Assignment, Modern, ModernChange};
 pub use share::{Epochs, Share, ShareChange, ShareMember, ShareMemberChange, ShareWho};
 pub use state::{Classic, Committed, Group, Groups, Kind, Member};
