@@ -164,7 +164,6 @@ impl Reign {
                 topic: topic.id,
                 partitions: new.map(|i| i as i32).collect(),
                 epoch_base: 0,
-                producer_id_next: topic.producer_id_next,
                 append_time: stamped,
                 fences: Vec::new(),
             })

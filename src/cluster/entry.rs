@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{BrokerEpoch, BrokerId, ShardId, Timestamp, TopicId};
+use crate::types::{BrokerEpoch, BrokerId, ShardId, TopicId};
 
 const VERSION: u8 = 1;
 
@@ -63,7 +63,7 @@ pub enum RootEntry {
     #[serde(rename = "gone")]
     Gone { topic: TopicId },
     #[serde(rename = "ids")]
-    IssueProducerIds { count: i64, time: Timestamp },
+    IssueProducerIds { count: i64 },
     /// Levels of features that change, together.
     #[serde(rename = "features")]
     UpdateFeatures { levels: BTreeMap<String, i16> },

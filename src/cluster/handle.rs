@@ -41,16 +41,9 @@ struct Inner {
     node_id: NodeId,
     epoch: BrokerEpoch,
     cluster_id: String,
-    producer_ids: Mutex<Block>,
+    producer_ids: Mutex<Range<i64>>,
     /// One refill at a time.
     refill: tokio::sync::Mutex<()>,
-}
-
-/// Producer ids to hand out, as long as no partition was created since they were issued.
-#[derive(Default)]
-struct Block {
-    ids: Range<i64>,
-    creations: u64,
 }
 
 impl Cluster {
@@ -63,7 +56,7 @@ impl Cluster {
         epoch: BrokerEpoch,
         cluster_id: String,
     ) -> Self {
-        let (producer_ids, refill) = (Mutex::default(), tokio::sync::Mutex::new(()));
+        let (producer_ids, refill) = (Mutex::new(0..0), tokio::sync::Mutex::new(()));
         Cluster {
             inner: Arc::new(Inner { node, root, addresses, me, node_id, epoch, cluster_id, producer_ids, refill }),
         }
@@ -170,22 +163,15 @@ impl Cluster {
             if let Some(id) = self.take_producer_id() {
                 return Ok(id);
             }
-            // Read first: a creation that comes between makes the block stale, never too old an id.
-            let creations = self.view().creations();
-            let entry = RootEntry::IssueProducerIds { count: PRODUCER_ID_BLOCK, time: now_ms() };
+            let entry = RootEntry::IssueProducerIds { count: PRODUCER_ID_BLOCK };
             if let RootAnswer::FirstProducerId(first) = self.propose(entry, Duration::from_secs(5)).await? {
-                let ids = first..first + PRODUCER_ID_BLOCK;
-                *self.inner.producer_ids.lock().expect("no holder panics") = Block { ids, creations };
+                *self.inner.producer_ids.lock().expect("no holder panics") = first..first + PRODUCER_ID_BLOCK;
             }
         }
     }
 
     fn take_producer_id(&self) -> Option<i64> {
-        let mut block = self.inner.producer_ids.lock().expect("no holder panics");
-        if block.creations != self.view().creations() {
-            return None;
-        }
-        block.ids.next()
+        self.inner.producer_ids.lock().expect("no holder panics").next()
     }
 }
 

@@ -42,4 +42,4 @@ pub use machine::RootMachine;
 pub use quorum::{Quorum, QuorumMember};
 pub use reconcile::{announce, reconcile};
 pub use seat::SeatError;
-pub use state::{Broker, PRODUCER_EXPIRY_MS, RootState, STAMPING, Shard, Topic};
+pub use state::{Broker, RootState, STAMPING, Shard, Topic};

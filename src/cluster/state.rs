@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use milepost_raft::NodeId;
@@ -8,7 +8,7 @@ use crate::cluster::entry::{
     Configs, Limit, QuotaEntity, Registration, Resource, RootAnswer, RootEntry, RootRefusal, ZoneAddress,
 };
 use crate::protocol::TopicRef;
-use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, Timestamp, TopicId, arc_map};
+use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, TopicId, arc_map};
 
 #[path = "moves.rs"]
 mod moves;
@@ -17,8 +17,6 @@ mod topics;
 
 pub use topics::Topic;
 
-/// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
-pub const PRODUCER_EXPIRY_MS: Timestamp = 24 * 3600 * 1000;
 /// What the root shard knows: the cluster. Pure, like a shard's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootState {
@@ -34,11 +32,6 @@ pub struct RootState {
     topics: BTreeMap<TopicId, Arc<Topic>>,
     names: BTreeMap<String, TopicId>,
     producer_id_next: i64,
-    /// How often partitions were created. Brokers give up a block of producer ids when it changes, so that every id below
-    /// a partition's `producer_id_next` was handed out before the partition existed.
-    creations: u64,
-    /// (first id, time) of blocks issued within the expiry, oldest first.
-    producer_blocks: VecDeque<(i64, Timestamp)>,
     /// Levels that were changed, of features.
     #[serde(default)]
     features: BTreeMap<String, i16>,
@@ -146,7 +139,7 @@ impl RootState {
             }
             RootEntry::DeleteTopic { topic } => self.delete_topic(topic),
             RootEntry::Gone { topic } => self.gone(topic),
-            RootEntry::IssueProducerIds { count, time } => self.issue_producer_ids(count, time),
+            RootEntry::IssueProducerIds { count } => self.issue_producer_ids(count),
             RootEntry::UpdateFeatures { levels } => {
                 self.features.extend(levels);
                 self.features_epoch += 1;
@@ -210,15 +203,6 @@ impl RootState {
     /// Live topics, by name.
     pub fn live_topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
         self.names.values().filter_map(|id| self.topics.get(id)).filter(|t| t.live > 0)
-    }
-
-    /// Ids below were issued so long ago that partitions may have forgotten their producers.
-    pub fn producer_id_horizon(&self) -> i64 {
-        self.producer_blocks.front().map_or(self.producer_id_next, |(first, _)| *first)
-    }
-
-    pub fn creations(&self) -> u64 {
-        self.creations
     }
 
     /// The level that was set, if one was.
@@ -385,13 +369,9 @@ impl RootState {
         RootAnswer::Done
     }
 
-    fn issue_producer_ids(&mut self, count: i64, time: Timestamp) -> RootAnswer {
+    fn issue_producer_ids(&mut self, count: i64) -> RootAnswer {
         let first = self.producer_id_next;
         self.producer_id_next += count.max(1);
-        self.producer_blocks.push_back((first, time));
-        while self.producer_blocks.front().is_some_and(|(_, issued)| issued + PRODUCER_EXPIRY_MS < time) {
-            self.producer_blocks.pop_front();
-        }
         RootAnswer::FirstProducerId(first)
     }
 }

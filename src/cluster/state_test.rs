@@ -274,15 +274,6 @@ fn growing_to_the_same_count_again_is_done() {
 }
 
 #[test]
-fn the_horizon_passes_blocks_older_than_the_expiry() {
-    let mut state = RootState::default();
-    state.apply(RootEntry::IssueProducerIds { count: 1000, time: 0 });
-    assert_eq!(state.producer_id_horizon(), 0);
-    state.apply(RootEntry::IssueProducerIds { count: 1000, time: PRODUCER_EXPIRY_MS + 1 });
-    assert_eq!(state.producer_id_horizon(), 1000);
-}
-
-#[test]
 fn entries_read_back_as_written() {
     let entry = topic("t", 1, 3);
     assert_eq!(RootEntry::decode(&entry.encode()).unwrap(), entry);

@@ -21,8 +21,6 @@ pub struct Topic {
     pub placement: Vec<ShardId>,
     pub live: i32,
     pub deleting: bool,
-    /// Producer ids below were issued before the newest partitions existed.
-    pub producer_id_next: i64,
     /// How often it changed whether appends are stamped.
     #[serde(default)]
     pub stamping_changes: u64,
@@ -80,11 +78,9 @@ impl RootState {
             placement,
             live: 0,
             deleting: false,
-            producer_id_next: self.producer_id_next,
             stamping_changes: 0,
             stamping_told: 0,
         };
-        self.creations += 1;
         self.topics.insert(new.id, Arc::new(topic));
         self.names.insert(new.name, new.id);
         RootAnswer::Topic(new.id)
@@ -112,13 +108,10 @@ impl RootState {
             Ok(placement) => placement,
             Err(refusal) => return RootAnswer::Refused(refusal),
         };
-        self.creations += 1;
-        let producer_id_next = self.producer_id_next;
         self.change_topic(id, |topic| {
             topic.placement.extend(placement);
             // The new ones are told too, so that no change of before, which may be late, is news to them.
             topic.stamping_told = 0;
-            topic.producer_id_next = producer_id_next;
         })
     }
 

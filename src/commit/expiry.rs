@@ -9,12 +9,14 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::debug;
 
-use crate::cluster::{PRODUCER_EXPIRY_MS, now_ms};
+use crate::cluster::now_ms;
 use crate::commit::Sequencers;
 use crate::index::{OpenShard, Shards};
 use crate::shard::Entry;
 use crate::types::Timestamp;
 
+/// Producers idle for longer are forgotten (Kafka: `producer.id.expiration.ms`).
+const PRODUCER_EXPIRY_MS: Timestamp = 24 * 3600 * 1000;
 /// Kafka: `producer.id.expiration.check.interval.ms`.
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 

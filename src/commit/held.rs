@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
-use crate::commit::openings::PREDECESSORS_MAX;
 use crate::commit::sequencer::Sequencers;
+use crate::commit::waits::PREDECESSORS_MAX;
 use crate::commit::wire::encode_outcome;
 use crate::index::OpenShard;
 use crate::peer::{self, Answer};
@@ -42,13 +42,10 @@ impl Sequencers {
             }
         }
         for (slot, producer_id) in held_producers(shard, &append) {
-            let horizon = cluster.view().producer_id_horizon();
-            let accepts =
-                |slot| shard.replica().read(|s| s.slot(slot).is_some_and(|p| p.accepts_unknown(producer_id, horizon)));
+            let place = shard.replica().read(|state| state.slot(slot)?.producer(producer_id)?.place());
             let ask = || ask_all(cluster);
-            let accept_unknown =
-                accepts(slot) && self.openings.is_ripe((shard.id, slot, producer_id), Instant::now(), ask);
-            let release = Release { slot, producer_id, accept_unknown };
+            let settled = self.waits.is_over((shard.id, slot, producer_id), place, Instant::now(), ask);
+            let release = Release { slot, producer_id, settled };
             let answer = self.entry(shard.id, Entry::Release(release).encode()).await;
             match answer {
                 Ok(Answer::Done(_)) => {}

@@ -18,12 +18,13 @@ mod expiry;
 mod held;
 mod lane;
 mod markers;
-mod openings;
+
 mod run;
 mod sequencer;
 mod slots;
 mod trim;
 mod underway;
+mod waits;
 mod wire;
 
 pub use expiry::forget_idle_producers;
@@ -31,7 +32,6 @@ pub use lane::{Error, Lanes, Submission};
 #[cfg(test)]
 pub(crate) use markers::decode as decode_ending;
 pub use markers::{Ending, Endings};
-pub use openings::PREDECESSORS_MAX;
 pub use sequencer::{Sequencer, Sequencers};
 #[cfg(test)]
 pub(crate) use slots::decode as decode_slots;
@@ -40,6 +40,7 @@ pub use trim::{Trimmed, trim};
 #[cfg(test)]
 pub(crate) use trim::{decode_trimmed, decode_wanted};
 pub use underway::{Reply, Ticket, Underway, Waiting};
+pub use waits::PREDECESSORS_MAX;
 pub(crate) use wire::decode_outcome;
 #[cfg(test)]
 pub(crate) use wire::encode_outcome;

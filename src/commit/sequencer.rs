@@ -9,7 +9,7 @@ use milepost_raft::ProposeError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cluster::now_ms;
-use crate::commit::openings::Openings;
+use crate::commit::waits::Waits;
 use crate::commit::wire::encode_outcome;
 use crate::index::OpenShard;
 use crate::peer::Answer;
@@ -44,7 +44,7 @@ enum Request {
 #[derive(Default)]
 pub struct Sequencers {
     queues: RwLock<HashMap<ShardId, mpsc::Sender<Request>>>,
-    pub(super) openings: Openings,
+    pub(super) waits: Waits,
 }
 
 impl Sequencers {

@@ -74,7 +74,7 @@ impl Fetch {
         let told_nothing = |p: &FetchPartition| {
             p.records.is_empty() && p.error == ErrorCode::None && p.preferred_read_replica.is_none()
         };
-        if !partitions.is_empty() && partitions.iter().all(told_nothing) {
+        if wanted.bytes_min > 0 && !partitions.is_empty() && partitions.iter().all(told_nothing) {
             // Nothing could be read (the store is away, or nothing came): don't let the client spin.
             sleep_until(deadline).await;
         }

@@ -135,7 +135,7 @@ impl Fetch {
         let mut best = NONE;
         for pointer in pointers {
             let found = match pointer.append_time {
-                Some(time) => Some((pointer.last, time)),
+                Some(time) => Some((pointer.base.max(start), time)),
                 // Its own maximum is the target: a batch without it is passed over.
                 None if pointer.base >= start => {
                     let target = pointer.max_timestamp;

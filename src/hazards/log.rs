@@ -5,9 +5,6 @@ use std::collections::VecDeque;
 use crate::shard::*;
 use crate::types::{BrokerEpoch, BrokerId, ObjectId, Producer, StorageClass, TopicId};
 
-/// Producers below this id are older than the partition.
-pub const PRODUCER_ID_NEXT: i64 = 100;
-
 pub struct Log {
     pub term: u64,
     state: State,
@@ -23,7 +20,6 @@ impl Log {
             topic: TopicId::ZERO,
             partitions: vec![0],
             epoch_base: 0,
-            producer_id_next: PRODUCER_ID_NEXT,
             append_time: false,
             fences: vec![],
         }));
@@ -50,8 +46,8 @@ impl Log {
     }
 
     /// The leader ends a producer's wait.
-    pub fn release(&mut self, producer_id: i64, accept_unknown: bool) -> Effect {
-        self.commit(&Entry::Release(Release { slot: 0, producer_id, accept_unknown }))
+    pub fn release(&mut self, producer_id: i64, settled: bool) -> Effect {
+        self.commit(&Entry::Release(Release { slot: 0, producer_id, settled }))
     }
 
     pub fn partition(&self) -> &PartitionState {

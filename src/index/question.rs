@@ -132,8 +132,8 @@ pub(super) fn reply(partition: &PartitionState, term: u64, query: &Query) -> Res
             pointers.retain(|pointer| pointer.base < end);
             Reply::Pointers { start: partition.log_start_offset, pointers }
         }
-        // As Kafka's "no such epoch", a reader would take it for a log that was cut.
-        Question::EpochEnd(epoch) if epoch > current => return Err(Error::NewerEpoch),
+        // None that was ever told to a reader is larger than the newest state's: this is of another log, as of a topic that
+        // was deleted and created anew.
         Question::EpochEnd(epoch) => {
             let (epoch, offset) = partition.epoch_end(epoch, current).unwrap_or((-1, -1));
             Reply::At { epoch, offset }
@@ -227,15 +227,15 @@ mod tests {
     fn an_epoch_that_is_not_known_here_yet_is_no_cut_log() {
         let mut state = State::default();
         let (topic, partitions, fences) = (TopicId::ZERO, vec![0], vec![]);
-        let (epoch_base, producer_id_next, append_time) = (0, 0, false);
-        let create = Create { topic, partitions, epoch_base, producer_id_next, append_time, fences };
+        let (epoch_base, append_time) = (0, false);
+        let create = Create { topic, partitions, epoch_base, append_time, fences };
         state.apply(3, &Entry::Create(create).encode()).unwrap();
         let partition = state.slot(0).unwrap();
         let at = partition.id;
         let query = |question| Query { partition: at, client_epoch: -1, committed: false, question };
         let end = |asked| reply(partition, 3, &query(Question::EpochEnd(asked)));
         assert_eq!(end(3), Ok(Reply::At { epoch: 3, offset: 0 }));
-        assert_eq!(end(4), Err(Error::NewerEpoch));
+        assert_eq!(end(4), Ok(Reply::At { epoch: -1, offset: -1 }));
         assert_eq!(end(-1), Ok(Reply::At { epoch: -1, offset: -1 }));
     }
 }

@@ -109,7 +109,7 @@ impl Printer {
                 json!({
                     "slot": release.slot,
                     "producer_id": release.producer_id,
-                    "accept_unknown": release.accept_unknown,
+                    "settled": release.settled,
                 }),
             ),
             Ok(Entry::Fence(fence)) => (

@@ -134,7 +134,7 @@ impl Produce {
         let partition = Partition { topic: topic.id, index };
         let shard = topic.placement[index as usize];
         let insync_min = settings.insync_min;
-        if intake.all_acks && insync_min > 1 && self.live_voters(shard) < insync_min {
+        if intake.all_acks && insync_min > 1 && !self.has_live_voters(shard, insync_min) {
             return Err(ErrorCode::NotEnoughReplicas.into());
         }
         if self.lanes.is_stalled(shard) || intake.silent.contains(&shard) {
@@ -172,11 +172,13 @@ impl Produce {
         }
     }
 
-    /// Voters heard of lately. Raft wants a majority whatever this says.
-    fn live_voters(&self, shard: ShardId) -> usize {
+    /// Voters heard of lately: so many, or all if there are fewer (Kafka: `Partition.effectiveMinIsr`). Raft wants a majority
+    /// whatever this says.
+    fn has_live_voters(&self, shard: ShardId, count: usize) -> bool {
         let view = self.cluster.view();
-        let Some(record) = view.shard(shard) else { return 0 };
-        record.voters.iter().filter(|node| view.broker_of(**node).is_some_and(|b| b.alive)).count()
+        let Some(record) = view.shard(shard) else { return false };
+        let live = record.voters.iter().filter(|node| view.broker_of(**node).is_some_and(|b| b.alive)).count();
+        live >= count.min(record.voters.len())
     }
 
     fn admit(&self, partition: Partition, batch: &ValidBatch) -> Result<(), ErrorCode> {

@@ -58,8 +58,6 @@ pub struct Create {
     pub partitions: Vec<i32>,
     /// `leader_epoch = epoch_base + term`.
     pub epoch_base: LeaderEpoch,
-    /// Producer ids below were issued before these partitions existed.
-    pub producer_id_next: i64,
     /// `message.timestamp.type=LogAppendTime`.
     pub append_time: bool,
     /// The root's fence table at the time: a shard is born with it.
@@ -107,8 +105,8 @@ pub struct Sequence {
 pub struct Release {
     pub slot: Slot,
     pub producer_id: i64,
-    /// The lowest held sequence may open an unknown producer's state.
-    pub accept_unknown: bool,
+    /// Nothing can come before what is held: an unknown producer begins with it, a known one has left a gap.
+    pub settled: bool,
 }
 
 /// Objects of `broker` below (epoch, sequence) are refused from here on.
@@ -151,7 +149,6 @@ impl Entry {
                 varint::put(&mut out, create.partitions.len() as u64);
                 create.partitions.iter().for_each(|index| varint::put(&mut out, *index as u64));
                 varint::put_signed(&mut out, create.epoch_base.into());
-                varint::put_signed(&mut out, create.producer_id_next);
                 out.put_u8(create.append_time.into());
                 varint::put(&mut out, create.fences.len() as u64);
                 create.fences.iter().for_each(|fence| fence.put(&mut out));
@@ -161,7 +158,7 @@ impl Entry {
                 out.put_slice(&[RELEASE, 1]);
                 varint::put(&mut out, release.slot.into());
                 varint::put_signed(&mut out, release.producer_id);
-                out.put_u8(release.accept_unknown.into());
+                out.put_u8(release.settled.into());
             }
             Entry::Delete { topic } => {
                 out.put_slice(&[DELETE, 1]);
@@ -213,7 +210,6 @@ impl Entry {
                 topic: TopicId::from_bytes(r.array()?),
                 partitions: (0..r.count(1)?).map(|_| r.int()).collect::<Result<_, _>>()?,
                 epoch_base: i32::try_from(r.signed()?).map_err(|_| Malformed)?,
-                producer_id_next: r.signed()?,
                 append_time: r.byte()? != 0,
                 fences: (0..r.count(3)?).map(|_| Fence::read(&mut r)).collect::<Result<_, _>>()?,
             }),
@@ -222,7 +218,7 @@ impl Entry {
                 Entry::Append { append_time, append: Append::read(&mut r)? }
             }
             (RELEASE, 1) => {
-                Entry::Release(Release { slot: r.int()?, producer_id: r.signed()?, accept_unknown: r.byte()? != 0 })
+                Entry::Release(Release { slot: r.int()?, producer_id: r.signed()?, settled: r.byte()? != 0 })
             }
             (DELETE, 1) => Entry::Delete { topic: TopicId::from_bytes(r.array()?) },
             (FENCE, 1) => Entry::Fence(Fence::read(&mut r)?),

@@ -26,8 +26,6 @@ pub struct PartitionState {
     pub pointers: PointerLog,
     /// (epoch, first offset of it), ascending: answers OffsetForLeaderEpoch.
     pub epochs: Vec<(LeaderEpoch, Offset)>,
-    /// Producer ids below this one are older than the partition.
-    producer_id_next: i64,
     producers: BTreeMap<i64, ProducerState>,
     pub transactions: Transactions,
     last_append_time: Timestamp,
@@ -55,13 +53,7 @@ enum Role {
 }
 
 impl PartitionState {
-    pub(super) fn new(
-        id: Partition,
-        slot: Slot,
-        epoch_base: LeaderEpoch,
-        append_time: bool,
-        producer_id_next: i64,
-    ) -> Self {
+    pub(super) fn new(id: Partition, slot: Slot, epoch_base: LeaderEpoch, append_time: bool) -> Self {
         PartitionState {
             id,
             slot,
@@ -71,7 +63,6 @@ impl PartitionState {
             high_watermark: 0,
             pointers: PointerLog::default(),
             epochs: Vec::new(),
-            producer_id_next,
             producers: BTreeMap::new(),
             transactions: Transactions::default(),
             last_append_time: 0,
@@ -186,10 +177,15 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Ends the wait: opens an unknown producer's state at its lowest held sequence if allowed, refuses what still has a gap.
-    pub(super) fn release(&mut self, producer_id: i64, accept_unknown: bool, term: u64, released: &mut Vec<Released>) {
+    /// Ends the wait. When nothing can come before what is held any more, an unknown producer begins at its lowest sequence,
+    /// and a known one hears that it has left a gap; else all that is still held is to come again.
+    pub(super) fn release(&mut self, producer_id: i64, settled: bool, term: u64, released: &mut Vec<Released>) {
         let Some(state) = self.producers.get_mut(&producer_id) else { return };
-        if !state.is_known() && accept_unknown {
+        let refused = match state.is_known() && settled {
+            true => Verdict::Refused(Refusal::OutOfOrderSequence),
+            false => Verdict::Refused(Refusal::SequenceGap),
+        };
+        if !state.is_known() && settled {
             state.held.sort_by_key(|h| (h.epoch, h.base_sequence));
             if !state.held.is_empty() {
                 let first = state.held.remove(0);
@@ -199,17 +195,10 @@ impl PartitionState {
             }
         }
         let Some(state) = self.producers.get_mut(&producer_id) else { return };
-        let refused = Verdict::Refused(Refusal::SequenceGap);
         released.extend(state.held.drain(..).map(|held| Released::of(&held, refused)));
         if !state.is_known() {
             self.producers.remove(&producer_id);
         }
-    }
-
-    /// May a first sequence ≠ 0 open this producer's state? Only if nothing of it can have been here before:
-    /// the id is older than the partition, or older than what producers are remembered for.
-    pub fn accepts_unknown(&self, producer_id: i64, producer_id_horizon: i64) -> bool {
-        producer_id < self.producer_id_next.max(producer_id_horizon)
     }
 
     pub(super) fn expire_producers(&mut self, before: Timestamp, released: &mut Vec<Released>) {

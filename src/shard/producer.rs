@@ -121,6 +121,11 @@ impl ProducerState {
         !self.recent.is_empty() || self.endings.coordinator_epoch.is_some()
     }
 
+    /// The (epoch, sequence) that is to come next; `None` of an unknown producer.
+    pub fn place(&self) -> Option<(i16, i32)> {
+        self.is_known().then(|| (self.epoch, self.expected()))
+    }
+
     fn is_in(&self, transaction: Option<u64>) -> bool {
         match (transaction, self.open) {
             (None, open) => open.is_none(),

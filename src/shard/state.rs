@@ -188,7 +188,7 @@ impl State {
             }
             let slot = self.slot_next;
             self.slot_next += 1;
-            let state = PartitionState::new(id, slot, create.epoch_base, create.append_time, create.producer_id_next);
+            let state = PartitionState::new(id, slot, create.epoch_base, create.append_time);
             self.partitions.insert(slot, Arc::new(state));
             self.by_id.insert(id, slot);
         }
@@ -269,7 +269,7 @@ impl State {
     fn release(&mut self, release: Release, term: u64, effect: &mut Effect) {
         if let Some(partition) = self.partitions.get_mut(&release.slot) {
             let partition = Arc::make_mut(partition);
-            partition.release(release.producer_id, release.accept_unknown, term, &mut effect.released);
+            partition.release(release.producer_id, release.settled, term, &mut effect.released);
             effect.changed.push(release.slot);
         }
     }

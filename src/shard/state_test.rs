@@ -10,7 +10,6 @@ fn create(partitions: &[i32]) -> Entry {
         topic: TOPIC,
         partitions: partitions.to_vec(),
         epoch_base: 0,
-        producer_id_next: 100,
         append_time: false,
         fences: vec![],
     })
@@ -108,7 +107,7 @@ fn asking_again_finds_the_first_verdicts() {
     assert_eq!(first, Outcome::Taken(vec![appended(2), Verdict::Duplicate { base: 0 }, appended(3), Verdict::Held,]));
     log.append(append(object(0, 2), 1, vec![batch(9)]));
     assert_eq!(log.append(mixed.clone()), first);
-    log.apply(Entry::Release(Release { slot: 0, producer_id: 8, accept_unknown: false }));
+    log.apply(Entry::Release(Release { slot: 0, producer_id: 8, settled: false }));
     let Outcome::Taken(verdicts) = log.append(mixed) else { panic!("taken before") };
     assert_eq!(verdicts[3], Verdict::Refused(Refusal::SequenceGap));
     assert_eq!(verdicts[2], appended(3));
@@ -151,21 +150,35 @@ fn holds_no_more_than_five_and_refuses_the_rest_retriably() {
 fn opens_an_unknown_producer_only_when_told_so() {
     let mut log = Log::new();
     log.append(append(object(0, 1), 0, vec![claimed(7, 40, 2), claimed(7, 42, 2)]));
-    let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 7, accept_unknown: true }));
+    let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 7, settled: true }));
     assert_eq!(effect.released.len(), 2);
     assert_eq!(log.high_watermark(), 4);
     log.append(append(object(0, 2), 1, vec![claimed(200, 40, 2)]));
-    let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 200, accept_unknown: false }));
+    let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 200, settled: false }));
     assert_eq!(effect.released[0].verdict, Verdict::Refused(Refusal::SequenceGap));
-    let partition = log.state.slot(0).unwrap();
-    assert!(partition.accepts_unknown(7, 0) && !partition.accepts_unknown(200, 150));
+}
+
+#[test]
+fn a_gap_is_fatal_only_when_nothing_can_fill_it_any_more() {
+    let mut log = Log::new();
+    log.append(append(object(0, 1), 0, vec![claimed(7, 0, 2), claimed(7, 4, 2)]));
+    let mut release = |settled| {
+        let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 7, settled }));
+        log.append(append(object(0, 2 + u64::from(settled)), 1 + u64::from(settled), vec![claimed(7, 4, 2)]));
+        effect.released[0].verdict
+    };
+    assert_eq!(release(false), Verdict::Refused(Refusal::SequenceGap));
+    assert_eq!(release(true), Verdict::Refused(Refusal::OutOfOrderSequence));
+    // Its place is not taken: should it come after all, both go in.
+    let effect = log.effect(append(object(1, 1), 0, vec![claimed(7, 2, 2)]));
+    assert_eq!((effect.outcome, effect.released[0].verdict), (Some(taken(&[2])), appended(4)));
 }
 
 #[test]
 fn a_batch_before_the_opening_is_refused_never_called_a_duplicate() {
     let mut log = Log::new();
     log.append(append(object(0, 1), 0, vec![claimed(7, 2, 2)]));
-    log.apply(Entry::Release(Release { slot: 0, producer_id: 7, accept_unknown: true }));
+    log.apply(Entry::Release(Release { slot: 0, producer_id: 7, settled: true }));
     assert_eq!(log.high_watermark(), 2);
     let late = log.append(append(object(1, 1), 0, vec![claimed(7, 0, 2)]));
     assert_eq!(late, Outcome::Taken(vec![Verdict::Refused(Refusal::OutOfOrderSequence)]));
@@ -309,8 +322,8 @@ fn any_entry() -> impl Strategy<Value = Entry> {
     prop_oneof![
         6 => any_append().prop_map(|append| Entry::Append { append_time: 1, append }),
         3 => any_markers(),
-        1 => release.prop_map(|(slot, producer_id, accept_unknown)| {
-            Entry::Release(Release { slot, producer_id, accept_unknown })
+        1 => release.prop_map(|(slot, producer_id, settled)| {
+            Entry::Release(Release { slot, producer_id, settled })
         }),
     ]
 }

@@ -15,8 +15,8 @@ impl Log {
     fn new() -> Log {
         let mut log = Log { state: State::default(), restored: State::default(), sequence: 0 };
         let (topic, partitions, fences) = (TopicId::ZERO, vec![0, 1, 2], vec![]);
-        let (epoch_base, producer_id_next, append_time) = (0, 100, false);
-        log.apply(Entry::Create(Create { topic, partitions, epoch_base, producer_id_next, append_time, fences }));
+        let (epoch_base, append_time) = (0, false);
+        log.apply(Entry::Create(Create { topic, partitions, epoch_base, append_time, fences }));
         log
     }
 
@@ -260,8 +260,8 @@ fn a_marker_of_the_next_epoch_begins_the_sequences_anew_and_fences() {
     assert_eq!(log.one(in_txn(1, 1)), Verdict::Refused(Refusal::StaleProducerEpoch), "also of a retry");
     assert_eq!(log.one(in_txn(2, 2)), Verdict::Refused(Refusal::StaleProducerEpoch));
     assert_eq!(log.one(batch(7, 1, 2, Some(2))), Verdict::Held, "0 comes first");
-    let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 7, accept_unknown: true }));
-    assert_eq!(effect.released[0].verdict, Verdict::Refused(Refusal::SequenceGap));
+    let effect = log.apply(Entry::Release(Release { slot: 0, producer_id: 7, settled: true }));
+    assert_eq!(effect.released[0].verdict, Verdict::Refused(Refusal::OutOfOrderSequence));
     assert_eq!(log.append(&[batch(7, 1, 0, Some(2)), batch(7, 1, 1, Some(2))]), [appended(3), appended(4)]);
     log.ended(marker(7, 1, 1, true));
     assert_eq!(log.offsets(), (3, 5), "the first marker, come again in the epoch of the second transaction");

@@ -31,14 +31,8 @@ mod tests {
     /// Three objects of four records each, in terms 1, 1 and 3; pointers [0, 3], [4, 7], [8, 11].
     fn log() -> State {
         let mut state = State::default();
-        let create = Create {
-            topic: TopicId::ZERO,
-            partitions: vec![0],
-            epoch_base: 0,
-            producer_id_next: 0,
-            append_time: false,
-            fences: vec![],
-        };
+        let create =
+            Create { topic: TopicId::ZERO, partitions: vec![0], epoch_base: 0, append_time: false, fences: vec![] };
         state.apply(1, &Entry::Create(create).encode()).unwrap();
         for (sequence, term) in [(1, 1), (2, 1), (3, 3)] {
             let object = ObjectId { broker: 0, epoch: 1, sequence, attempt: 1, class: StorageClass::Regional };

@@ -21,7 +21,7 @@ pub async fn init_producer_id(
     let producer = match expected(&request) {
         Ok(expected) => match &request.transactional_id {
             Some(id) => transactions.init(id, request.transaction_timeout_ms, expected).await,
-            None => transactions.init_without_id(expected).await,
+            None => transactions.init_without_id().await,
         },
         Err(code) => Err(code),
     };
@@ -35,8 +35,8 @@ pub async fn init_producer_id(
 fn expected(request: &InitProducerIdRequest) -> Result<Option<Producer>, ErrorCode> {
     match (request.producer_id.0, request.producer_epoch) {
         (-1, -1) => Ok(None),
-        (id @ 0.., epoch @ 0..) => Ok(Some(Producer { id, epoch })),
-        _ => Err(ErrorCode::InvalidRequest),
+        (-1, _) | (_, -1) => Err(ErrorCode::InvalidRequest),
+        (id, epoch) => Ok(Some(Producer { id, epoch })),
     }
 }
 
@@ -54,33 +54,17 @@ impl Transactions {
         }
     }
 
-    /// A producer without transactions has its own id with the next epoch, which fences what it has sent before, or an id
-    /// that nobody has.
-    async fn init_without_id(&self, expected: Option<Producer>) -> Result<Producer, ErrorCode> {
-        if let Some(producer) = expected.and_then(bumped) {
-            return Ok(producer);
-        }
+    /// A producer without transactions gets an id that nobody has, whatever it has had.
+    async fn init_without_id(&self) -> Result<Producer, ErrorCode> {
         // Whatever kept the root from answering, the client is to ask again; an id that was issued and lost is no harm.
         let fresh = self.cluster.next_producer_id().await.map_err(|_| ErrorCode::CoordinatorLoadInProgress)?;
         Ok(Producer { id: fresh, epoch: 0 })
     }
 }
 
-/// The last epoch is never given out: a producer at it could not be fenced.
-fn bumped(producer: Producer) -> Option<Producer> {
-    (producer.epoch < i16::MAX - 1).then(|| Producer { epoch: producer.epoch + 1, ..producer })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_id_comes_back_with_the_next_epoch_until_epochs_are_used_up() {
-        assert_eq!(bumped(Producer { id: 7, epoch: 0 }), Some(Producer { id: 7, epoch: 1 }));
-        assert_eq!(bumped(Producer { id: 7, epoch: i16::MAX - 1 }), None);
-        assert_eq!(bumped(Producer { id: 7, epoch: i16::MAX }), None);
-    }
 
     #[test]
     fn a_producer_names_both_its_id_and_its_epoch_or_neither() {
@@ -90,7 +74,8 @@ mod tests {
         };
         assert_eq!(ask(-1, -1), Ok(None));
         assert_eq!(ask(7, 0), Ok(Some(Producer { id: 7, epoch: 0 })));
-        for (id, epoch) in [(7, -1), (-1, 0), (-2, -2), (i64::MIN, 3)] {
+        assert_eq!(ask(-2, -2), Ok(Some(Producer { id: -2, epoch: -2 })), "nobody's");
+        for (id, epoch) in [(7, -1), (-1, 0)] {
             assert_eq!(ask(id, epoch), Err(ErrorCode::InvalidRequest));
         }
     }

@@ -305,14 +305,8 @@ async fn a_marker_waits_until_its_topic_is_known_where_it_is_written() {
     let cluster = node.cluster();
     let shard = cluster.view().topic_named(T).unwrap().placement[0];
     let at = |topic| Partition { topic: TopicId::from_bytes([topic; 16]), index: 0 };
-    let create = Create {
-        topic: at(9).topic,
-        partitions: vec![0],
-        epoch_base: 0,
-        producer_id_next: 0,
-        append_time: false,
-        fences: Vec::new(),
-    };
+    let create =
+        Create { topic: at(9).topic, partitions: vec![0], epoch_base: 0, append_time: false, fences: Vec::new() };
     let create = with_shard(shard, &Entry::Create(create).encode());
     let created = cluster.node().call(cluster.node_id(), peer::SHARD_ENTRY, create, Duration::from_secs(10)).await;
     assert_eq!(peer::Answer::decode(created.unwrap()), Ok(peer::Answer::Done(Bytes::new())));

@@ -21,14 +21,7 @@ fn at(topic: TopicId, index: i32) -> Partition {
 /// A shard with one partition of `__consumer_offsets`, which has slot 0.
 fn shard() -> State {
     let mut state = State::default();
-    let create = Create {
-        topic: OFFSETS,
-        partitions: vec![7],
-        epoch_base: 0,
-        producer_id_next: 0,
-        append_time: false,
-        fences: Vec::new(),
-    };
+    let create = Create { topic: OFFSETS, partitions: vec![7], epoch_base: 0, append_time: false, fences: Vec::new() };
     state.apply(TERM, &Entry::Create(create).encode()).unwrap();
     state
 }

@@ -8,7 +8,7 @@ use crate::types::{ObjectId, Offset, StorageClass, TopicId};
 fn log() -> State {
     let mut state = State::default();
     let (topic, partitions, fences) = (TopicId::ZERO, vec![0], vec![]);
-    let create = Create { topic, partitions, epoch_base: 0, producer_id_next: 0, append_time: false, fences };
+    let create = Create { topic, partitions, epoch_base: 0, append_time: false, fences };
     state.apply(5, &Entry::Create(create).encode()).unwrap();
     let object = ObjectId { broker: 0, epoch: 1, sequence: 1, attempt: 1, class: StorageClass::Regional };
     let batch = Batch { len: 1000, span: 100, max_timestamp: 0, sequence: None };

@@ -11,14 +11,8 @@ fn at(topic: u8, index: i32) -> Partition {
 /// A shard with one partition of `__transaction_state`, which has slot 0.
 fn shard() -> State {
     let mut state = State::default();
-    let create = Create {
-        topic: TopicId::ZERO,
-        partitions: vec![7],
-        epoch_base: 0,
-        producer_id_next: 0,
-        append_time: false,
-        fences: Vec::new(),
-    };
+    let create =
+        Create { topic: TopicId::ZERO, partitions: vec![7], epoch_base: 0, append_time: false, fences: Vec::new() };
     state.apply(TERM, &Entry::Create(create).encode()).unwrap();
     state
 }

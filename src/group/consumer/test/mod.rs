@@ -109,14 +109,8 @@ impl Site {
         let mut settings = settings();
         change(&mut settings);
         let mut state = State::default();
-        let create = Create {
-            topic: TopicId::ZERO,
-            partitions: vec![0],
-            epoch_base: 0,
-            producer_id_next: 0,
-            append_time: false,
-            fences: Vec::new(),
-        };
+        let create =
+            Create { topic: TopicId::ZERO, partitions: vec![0], epoch_base: 0, append_time: false, fences: Vec::new() };
         state.apply(TERM, &Entry::Create(create).encode()).unwrap();
         let mut site = Site {
             groups: Kinds::new(&settings),

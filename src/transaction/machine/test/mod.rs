@@ -91,14 +91,8 @@ fn goes_on(id: i64, epoch: i16) -> Option<Reply> {
 impl Bench {
     fn new() -> Bench {
         let mut state = State::default();
-        let create = Create {
-            topic: TopicId::ZERO,
-            partitions: vec![7],
-            epoch_base: 0,
-            producer_id_next: 0,
-            append_time: false,
-            fences: Vec::new(),
-        };
+        let create =
+            Create { topic: TopicId::ZERO, partitions: vec![7], epoch_base: 0, append_time: false, fences: Vec::new() };
         state.apply(TERM, &Entry::Create(create).encode()).unwrap();
         Bench {
             shard: Shard(state),
