@@ -89,7 +89,9 @@ fn go_on(now: Moment, one: &Transaction, init: &Init) -> Decision {
                 Some(epoch) if epoch == one.epoch => {
                     initialize(Producer { id: one.producer_id, epoch: epoch + 1 }, epoch, init)
                 }
-                // It has asked before and was answered. Had another producer come since, there would be no last epoch.
+                // Fenced at the last epoch that clients may have.
+                Some(epoch) if epoch == one.last_epoch && one.epoch == i16::MAX => rotate(epoch, init),
+                // It has asked before and was answered, or its transaction was aborted for it. Had another producer come since, there would be no last epoch.
                 Some(epoch) if epoch == one.last_epoch => initialize(one.producer(), epoch, init),
                 Some(_) => fail(ErrorCode::ProducerFenced),
             }
@@ -104,17 +106,11 @@ fn rotate(last_epoch: i16, init: &Init) -> Decision {
     }
 }
 
-/// Aborts an ongoing transaction against its producer's will. The epoch is raised twice, as Kafka does it: once to fence,
-/// once by the end itself; so the producer's own EndTxn is not taken for the repetition of one that was answered.
+/// Aborts an ongoing transaction against its producer's will. The epoch is raised once (KAFKA-19367): the producer's own
+/// EndTxn of version 2 repeats an abort, and it goes on; a commit of it is refused.
 pub(super) fn fence(now: Moment, one: &Transaction) -> Change {
-    let fenced = one.epoch.saturating_add(1);
-    Change::Prepare {
-        commit: false,
-        epoch: fenced.saturating_add(1),
-        last_epoch: fenced,
-        next_id: None,
-        at: now.wall_ms,
-    }
+    let epoch = one.epoch.saturating_add(1);
+    Change::Prepare { commit: false, epoch, last_epoch: one.epoch, next_id: None, at: now.wall_ms }
 }
 
 /// `handleAddPartitionsToTransaction`.
@@ -178,7 +174,9 @@ fn end_and_keep(now: Moment, one: &Transaction, end: &End) -> Decision {
 fn end_and_bump(now: Moment, one: &Transaction, end: &End) -> Decision {
     let Producer { id, epoch } = end.producer;
     let overflowed = one.previous_id == id && epoch == i16::MAX - 1 && one.epoch == 0;
-    let repeats = overflowed || one.epoch.checked_sub(1) == Some(epoch);
+    // A producer whose epochs were used up by a fence asks for another id.
+    let goes_on = one.epoch < i16::MAX || one.next_id.is_some();
+    let repeats = overflowed || (goes_on && one.epoch.checked_sub(1) == Some(epoch));
     let current = epoch == one.epoch;
     if one.producer_id != id && !overflowed {
         return fail(ErrorCode::InvalidProducerIdMapping);

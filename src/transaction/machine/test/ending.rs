@@ -198,7 +198,7 @@ fn an_abort_without_partitions_is_complete_without_markers_to_write() {
 }
 
 #[test]
-fn a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() {
+fn a_transaction_that_takes_too_long_is_aborted_and_its_producer_goes_on_if_it_aborts_too() {
     let mut bench = Bench::at_epoch(0);
     bench.ask(add(MINE, [0]));
     bench.pass(Duration::from_millis(u64::from(TIMEOUT_MS) - 1));
@@ -207,12 +207,17 @@ fn a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() {
     bench.pass(Duration::from_millis(1));
     bench.sweep();
     assert_eq!(bench.phase(), Some(Phase::PrepareAbort));
-    assert_eq!(bench.endings[0].1.producer, producer(FIRST_ID, 2));
+    assert_eq!(bench.endings[0].1.producer, producer(FIRST_ID, 1));
     bench.mark_all();
-    for zombie in [end(MINE, true), end_and_bump(MINE, false), add(MINE, [0]), init(Some(MINE))] {
-        assert_eq!(bench.ask(zombie), failed(FENCED));
+    for late in [end(MINE, true), end(MINE, false), add(MINE, [0])] {
+        assert_eq!(bench.ask(late), failed(FENCED));
     }
-    assert_eq!(bench.ask(init(None)), goes_on(FIRST_ID, 3));
+    assert_eq!(bench.ask(end_and_bump(MINE, true)), failed(ErrorCode::InvalidTxnState));
+    for late in [end_and_bump(MINE, false), init(Some(MINE)), init(Some(MINE))] {
+        assert_eq!(bench.ask(late), goes_on(FIRST_ID, 1));
+    }
+    assert_eq!(bench.ask(init(None)), goes_on(FIRST_ID, 2));
+    assert_eq!(bench.ask(end_and_bump(MINE, false)), failed(FENCED), "another has come");
 }
 
 #[test]
