@@ -5,6 +5,7 @@ use kafka_protocol::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 use kafka_protocol::protocol::StrBytes;
 use tokio::time::Instant;
 
+use crate::admin::epochs::Epochs;
 use crate::admin::error::{code_and_message, unknown};
 use crate::admin::{Admin, Context, Error, internal, names, topics};
 use crate::batch::Segments;
@@ -53,8 +54,9 @@ async fn delete(
     result.name = Some(StrBytes::from_string(topic.name.clone()).into());
     result.topic_id = topic.id.into();
     internal::refuse_internal(&topic.name)?;
+    let epoch = Epochs::of_topic(admin, &topic).await;
     // Once the root has decided, no view that has applied it shows the topic: there is nothing else to wait for.
-    match admin.propose(RootEntry::DeleteTopic { topic: topic.id }, deadline).await {
+    match admin.propose(RootEntry::DeleteTopic { topic: topic.id, epoch }, deadline).await {
         // The answer to the first attempt was lost, or somebody else was quicker: it is gone as asked.
         Err(Error::Cluster(cluster::Error::Refused(RootRefusal::UnknownTopic))) | Ok(_) => Ok(()),
         Err(e) => Err(e),

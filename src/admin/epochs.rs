@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,15 @@ impl Epochs {
         });
         let elsewhere = join_all(told).await.into_iter().flatten().collect();
         Epochs { open, elsewhere }
+    }
+
+    /// The largest of a topic's; what is not known in time does not count.
+    pub async fn of_topic(admin: &Admin, topic: &Topic) -> LeaderEpoch {
+        // All partitions of it in one shard have the same.
+        let one_each: BTreeMap<ShardId, Partition> = live(topic).collect();
+        let epochs = Epochs::gather(admin, one_each.clone().into_iter()).await;
+        let known = one_each.iter().filter_map(|(shard, partition)| epochs.of(*shard, partition));
+        known.max().unwrap_or(topic.epoch_base)
     }
 
     pub fn leader(&self, shard: ShardId) -> Option<NodeId> {

@@ -76,7 +76,7 @@ fn shows_live_partitions_with_their_true_replicas_and_epoch() {
 fn what_cannot_be_shown_has_kafkas_code() {
     let mut view = sample::cluster(&["a"]);
     let id = sample::topic(&mut view, "deleting", 1, 1, 1);
-    view.apply(RootEntry::DeleteTopic { topic: id });
+    view.apply(RootEntry::DeleteTopic { topic: id, epoch: 0 });
     sample::topic(&mut view, "creating", 2, 1, 0);
     assert_eq!(code(&view, &by_name("creating")), ErrorCode::LeaderNotAvailable.code());
     assert_eq!(code(&view, &by_name("deleting")), ErrorCode::UnknownTopicOrPartition.code());

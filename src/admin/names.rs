@@ -78,7 +78,7 @@ mod tests {
         assert!(refuse_collision(&view, "a_b_c").is_err());
         assert!(refuse_collision(&view, "a.b_c").is_ok(), "the same name is another error");
         assert!(refuse_collision(&view, "a-b-c").is_ok());
-        view.apply(crate::cluster::RootEntry::DeleteTopic { topic: sample::topic_id(1) });
+        view.apply(crate::cluster::RootEntry::DeleteTopic { topic: sample::topic_id(1), epoch: 0 });
         assert!(refuse_collision(&view, "a_b_c").is_ok());
     }
 

@@ -76,7 +76,10 @@ async fn a_topic_is_usable_when_its_creation_is_answered_and_gone_when_its_delet
 
     let created = client.create(5, vec![creatable("t", 1)], false).await;
     assert_eq!(created.topics[0].error_code, 0, "the name is free at once");
-    assert_ne!(client.metadata(13, "t").await.topic_id, topic.topic_id);
+    let again = client.metadata(13, "t").await;
+    assert_ne!(again.topic_id, topic.topic_id);
+    // Clients that knew the first one ignore whoever names a smaller epoch.
+    assert!(again.partitions[0].leader_epoch > topic.partitions[0].leader_epoch);
     node.shut_down().await;
 }
 

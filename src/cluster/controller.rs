@@ -163,7 +163,7 @@ impl Reign {
             Entry::Create(Create {
                 topic: topic.id,
                 partitions: new.map(|i| i as i32).collect(),
-                epoch_base: 0,
+                epoch_base: topic.epoch_base,
                 append_time: stamped,
                 fences: Vec::new(),
             })

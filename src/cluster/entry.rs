@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use milepost_raft::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{BrokerEpoch, BrokerId, ShardId, TopicId};
+use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ShardId, TopicId};
 
 const VERSION: u8 = 1;
 
@@ -58,7 +58,11 @@ pub enum RootEntry {
         assigned: Vec<Vec<NodeId>>,
     },
     #[serde(rename = "delete")]
-    DeleteTopic { topic: TopicId },
+    DeleteTopic {
+        topic: TopicId,
+        /// The largest leader epoch that clients may have seen of it.
+        epoch: LeaderEpoch,
+    },
     /// Every shard has forgotten the topic.
     #[serde(rename = "gone")]
     Gone { topic: TopicId },

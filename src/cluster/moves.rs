@@ -212,7 +212,7 @@ mod tests {
         }));
         assert_eq!(remove(&mut view, 0, epochs[0]), RootAnswer::Done);
         assert_eq!(remove(&mut view, 1, epochs[1]), refused(RootRefusal::LastReplicas));
-        view.apply(RootEntry::DeleteTopic { topic: id });
+        view.apply(RootEntry::DeleteTopic { topic: id, epoch: 0 });
         view.apply(RootEntry::Gone { topic: id });
         assert_eq!(remove(&mut view, 1, epochs[1]), RootAnswer::Done, "nothing is lost with an empty shard");
     }

@@ -8,7 +8,7 @@ use crate::cluster::entry::{
     Configs, Limit, QuotaEntity, Registration, Resource, RootAnswer, RootEntry, RootRefusal, ZoneAddress,
 };
 use crate::protocol::TopicRef;
-use crate::types::{BrokerEpoch, BrokerId, ROOT_SHARD, ShardId, TopicId, arc_map};
+use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, ROOT_SHARD, ShardId, TopicId, arc_map};
 
 #[path = "moves.rs"]
 mod moves;
@@ -32,6 +32,9 @@ pub struct RootState {
     topics: BTreeMap<TopicId, Arc<Topic>>,
     names: BTreeMap<String, TopicId>,
     producer_id_next: i64,
+    /// Topics that are created begin above this leader epoch.
+    #[serde(default)]
+    epoch_floor: LeaderEpoch,
     /// Levels that were changed, of features.
     #[serde(default)]
     features: BTreeMap<String, i16>,
@@ -137,7 +140,7 @@ impl RootState {
             RootEntry::AddPartitions { topic, partitions, assigned } => {
                 self.add_partitions(topic, partitions, &assigned)
             }
-            RootEntry::DeleteTopic { topic } => self.delete_topic(topic),
+            RootEntry::DeleteTopic { topic, epoch } => self.delete_topic(topic, epoch),
             RootEntry::Gone { topic } => self.gone(topic),
             RootEntry::IssueProducerIds { count } => self.issue_producer_ids(count),
             RootEntry::UpdateFeatures { levels } => {

@@ -255,8 +255,10 @@ fn a_name_is_free_as_soon_as_its_topic_is_being_deleted() {
     assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Refused(RootRefusal::TopicExists));
     let id = TopicId::from_bytes([1; 16]);
     assert_eq!(state.apply(topic("t", 1, 1)), RootAnswer::Topic(id));
-    state.apply(RootEntry::DeleteTopic { topic: id });
-    assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Topic(TopicId::from_bytes([2; 16])));
+    state.apply(RootEntry::DeleteTopic { topic: id, epoch: 7 });
+    let next = TopicId::from_bytes([2; 16]);
+    assert_eq!(state.apply(topic("t", 2, 1)), RootAnswer::Topic(next));
+    assert_eq!(state.topic(next).unwrap().epoch_base, 7, "its epochs go on");
     state.apply(RootEntry::Gone { topic: id });
     assert_eq!(state.shards().next().unwrap().partitions, 1);
 }
@@ -316,7 +318,7 @@ fn settings_of_a_topic_go_with_it() {
     state.apply(topic("t", 1, 1));
     assert_eq!(state.apply(alter(&[("retention.ms", "1")])), RootAnswer::Done);
     assert_eq!(state.topic(id).unwrap().configs["retention.ms"], "1");
-    state.apply(RootEntry::DeleteTopic { topic: id });
+    state.apply(RootEntry::DeleteTopic { topic: id, epoch: 0 });
     assert_eq!(state.apply(alter(&[])), unknown);
 }
 

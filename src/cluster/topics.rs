@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{LOG_APPEND_TIME, RootState, Shard};
 use crate::admin::is_internal;
 use crate::cluster::entry::{Configs, NewTopic, RootAnswer, RootRefusal};
-use crate::types::{ShardId, TopicId};
+use crate::types::{LeaderEpoch, ShardId, TopicId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topic {
@@ -21,6 +21,10 @@ pub struct Topic {
     pub placement: Vec<ShardId>,
     pub live: i32,
     pub deleting: bool,
+    /// Its leader epochs are terms of its shards after this one. Clients take no smaller epoch than they have seen under its
+    /// name for a while, though the topic is another (librdkafka, Java).
+    #[serde(default)]
+    pub epoch_base: LeaderEpoch,
     /// How often it changed whether appends are stamped.
     #[serde(default)]
     pub stamping_changes: u64,
@@ -78,6 +82,7 @@ impl RootState {
             placement,
             live: 0,
             deleting: false,
+            epoch_base: self.epoch_floor,
             stamping_changes: 0,
             stamping_told: 0,
         };
@@ -182,7 +187,8 @@ impl RootState {
             && shard.voters.iter().all(|node| self.broker_of(*node).is_some())
     }
 
-    pub(super) fn delete_topic(&mut self, id: TopicId) -> RootAnswer {
+    pub(super) fn delete_topic(&mut self, id: TopicId, epoch: LeaderEpoch) -> RootAnswer {
+        self.epoch_floor = self.epoch_floor.max(epoch);
         let answer = self.change_topic(id, |topic| topic.deleting = true);
         // The name is free at once: a topic created again under it has another id.
         self.names.retain(|_, named| *named != id);

@@ -8,7 +8,7 @@ use kafka_protocol::messages::*;
 
 use crate::batch::build::Spec;
 use crate::batch::{Codec, Header, TimestampType, records};
-use crate::node::testing::{Client, T0, Topic, batches, broker, broker_in, claim, records_of};
+use crate::node::testing::{Client, Site, T0, Topic, batches, broker, broker_in, claim, records_of};
 use crate::protocol::ErrorCode;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,14 +161,28 @@ async fn bad_batches_get_kafkas_errors_and_good_ones_are_still_taken() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_few_live_replicas_refuse_only_those_who_ask_for_all_acks() {
-    let (node, mut client, _dir) = broker().await;
-    let topic = Topic::create(&mut client, 1, &[("min.insync.replicas", "2")]).await;
-    let refused = topic.produced(&mut client, 9, &[records_of(1, &Spec::default())]).await;
-    assert_eq!(refused.error_code, ErrorCode::NotEnoughReplicas.code());
-    let request = topic.produce(9, 1, &[records_of(1, &Spec::default())]);
+    let site = Site::new(3);
+    let mut nodes = Vec::new();
+    for broker in 0..3 {
+        nodes.push(site.start(broker, &[0]).await);
+    }
+    let mut client = Client::connect(&nodes[0]).await;
+    // More than there are means all.
+    let topic = Topic::create_replicated(&mut client, 1, 3, &[("min.insync.replicas", "4")]).await;
+    let one = [records_of(1, &Spec::default())];
+    assert_eq!(topic.produced(&mut client, 9, &one).await.error_code, 0);
+    nodes.pop().unwrap().shut_down().await;
+    let mut applied = nodes[0].cluster().root().applied();
+    while nodes[0].cluster().view().broker(2).unwrap().alive {
+        applied.changed().await.unwrap();
+    }
+    assert_eq!(topic.produced(&mut client, 9, &one).await.error_code, ErrorCode::NotEnoughReplicas.code());
+    let request = topic.produce(9, 1, &one);
     let taken: ProduceResponse = client.ask(ApiKey::Produce, 9, &request).await;
     assert_eq!(taken.responses[0].partition_responses[0].error_code, 0);
-    node.shut_down().await;
+    for node in nodes {
+        node.shut_down().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

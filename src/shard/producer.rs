@@ -74,7 +74,8 @@ pub enum Check {
     /// Predecessors are missing: they may still be on their way.
     Ahead,
     StaleEpoch,
-    /// Appended, and older than what is remembered (Kafka: DUPLICATE_SEQUENCE_NUMBER, a success for the client).
+    /// Appended, and older than what is remembered: DUPLICATE_SEQUENCE_NUMBER, a success for the client (Kafka has forgotten
+    /// that it was appended, and answers OUT_OF_ORDER_SEQUENCE_NUMBER).
     Behind,
     /// Never appended, and its place is past; or it overlaps what was appended in a way that no retry does.
     OutOfOrder,
