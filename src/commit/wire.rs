@@ -30,6 +30,7 @@ const APPENDED: u8 = 0;
 const DUPLICATE: u8 = 1;
 const HELD: u8 = 2;
 const STAMPED: u8 = 3;
+const STAMPED_DUPLICATE: u8 = 4;
 const REFUSED: u8 = 16;
 
 pub fn encode_outcome(outcome: &Outcome) -> Bytes {
@@ -49,9 +50,14 @@ pub fn encode_outcome(outcome: &Outcome) -> Bytes {
                         varint::put(&mut out, *base as u64);
                         varint::put_signed(&mut out, *time);
                     }
-                    Verdict::Duplicate { base } => {
+                    Verdict::Duplicate { base, append_time: None } => {
                         out.put_u8(DUPLICATE);
                         varint::put(&mut out, *base as u64);
+                    }
+                    Verdict::Duplicate { base, append_time: Some(time) } => {
+                        out.put_u8(STAMPED_DUPLICATE);
+                        varint::put(&mut out, *base as u64);
+                        varint::put_signed(&mut out, *time);
                     }
                     Verdict::Held => out.put_u8(HELD),
                     Verdict::Refused(refusal) => out.put_u8(REFUSED + code(*refusal)),
@@ -97,7 +103,8 @@ fn decode_verdict(r: &mut Reader) -> Result<Verdict, Malformed> {
     Ok(match r.byte()? {
         APPENDED => Verdict::Appended { base: r.int()?, append_time: None },
         STAMPED => Verdict::Appended { base: r.int()?, append_time: Some(r.signed()?) },
-        DUPLICATE => Verdict::Duplicate { base: r.int()? },
+        DUPLICATE => Verdict::Duplicate { base: r.int()?, append_time: None },
+        STAMPED_DUPLICATE => Verdict::Duplicate { base: r.int()?, append_time: Some(r.signed()?) },
         HELD => Verdict::Held,
         refused => Verdict::Refused(refusal(refused.wrapping_sub(REFUSED))?),
     })
@@ -144,7 +151,8 @@ mod tests {
         let verdicts = [
             appended(1 << 40, None),
             appended(3, Some(1_700_000_000_000)),
-            Verdict::Duplicate { base: 7 },
+            Verdict::Duplicate { base: 7, append_time: None },
+            Verdict::Duplicate { base: 7, append_time: Some(-1) },
             Verdict::Held,
         ];
         let taken = Outcome::Taken(verdicts.into_iter().chain(refusals).collect());

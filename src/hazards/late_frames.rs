@@ -81,7 +81,7 @@ async fn a_frame_read_after_newer_ones_hears_the_first_verdict() {
     for object in &objects {
         first.push(leader.commit(object).await);
     }
-    assert_eq!(first[3], taken(&[appended(3), Verdict::Duplicate { base: 0 }]));
+    assert_eq!(first[3], taken(&[appended(3), Verdict::Duplicate { base: 0, append_time: None }]));
     for (object, first) in objects.iter().zip(&first).rev() {
         assert_eq!(leader.commit(object).await, *first);
     }
@@ -96,7 +96,7 @@ async fn a_frame_read_after_its_object_was_given_up_appends_nothing() {
     let given_up = append(object(BROKER, 1, 2), 1, vec![plain(), claimed(7, 0)]);
     leader.commit(&append(object(BROKER, 1, 3), 1, vec![claimed(7, 0)])).await;
     let late = leader.commit(&given_up).await;
-    assert_eq!(late, taken(&[Verdict::Refused(Refusal::Forgotten), Verdict::Duplicate { base: 1 }]));
+    assert_eq!(late, taken(&[Verdict::Refused(Refusal::Forgotten), Verdict::Duplicate { base: 1, append_time: None }]));
     assert_eq!(leader.high_watermark().await, 2);
     leader.stop().await;
 }
@@ -108,7 +108,10 @@ async fn a_frame_of_an_old_epoch_read_after_the_restart_is_fenced() {
     let uploading = append(object(BROKER, 1, 2), 1, vec![plain()]);
     leader.commit(&old).await;
     let restarted = append(object(BROKER, 2, 1), 0, vec![claimed(7, 0), claimed(7, 0)]);
-    assert_eq!(leader.commit(&restarted).await, taken(&[appended(1), Verdict::Duplicate { base: 1 }]));
+    assert_eq!(
+        leader.commit(&restarted).await,
+        taken(&[appended(1), Verdict::Duplicate { base: 1, append_time: None }])
+    );
     // What it had sent, and what it was still uploading.
     assert_eq!(leader.commit(&old).await, Outcome::Fenced);
     assert_eq!(leader.commit(&uploading).await, Outcome::Fenced);

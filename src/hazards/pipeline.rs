@@ -99,7 +99,7 @@ fn object_six_goes_on_without_a_five_that_was_given_up_and_five_never_comes_back
     // The producer has sent it again, and it went into six.
     assert_eq!(log.append(&append(object(0, 1, 6), 4, vec![claimed(7, 4)])), taken(&[appended(4)]));
     // Its asker, if there is one, hears where the batch is; nothing is appended.
-    let Verdict::Duplicate { base: 4 } = verdict(log.append(&five)) else { panic!("appended twice") };
+    let Verdict::Duplicate { base: 4, .. } = verdict(log.append(&five)) else { panic!("appended twice") };
     assert_eq!(log.partition().high_watermark, 5);
 }
 

@@ -28,8 +28,8 @@ fn a_duplicate_through_a_second_broker_gets_one_offset_whether_or_not_the_first_
         // The first broker has had no answer, and asks the new leader.
         let through_first = log.append(&first);
         let expected = match survives {
-            true => (appended(0), Verdict::Duplicate { base: 0 }),
-            false => (Verdict::Duplicate { base: 0 }, appended(0)),
+            true => (appended(0), Verdict::Duplicate { base: 0, append_time: None }),
+            false => (Verdict::Duplicate { base: 0, append_time: None }, appended(0)),
         };
         assert_eq!((through_first, through_second), (taken(&[expected.0]), taken(&[expected.1])));
         assert_eq!(log.partition().high_watermark, 1);
@@ -94,7 +94,10 @@ fn waits_that_end_too_early_cost_a_retry_and_never_order() {
                     let again = append(object(2, 1, sequence + 1), sequence, vec![claimed(7, sequence as i32)]);
                     let Outcome::Taken(verdicts) = log.append(&again) else { panic!("in turn") };
                     let base = sequence as i64;
-                    assert!([appended(base), Verdict::Duplicate { base }].contains(&verdicts[0]), "{order:?}");
+                    assert!(
+                        [appended(base), Verdict::Duplicate { base, append_time: None }].contains(&verdicts[0]),
+                        "{order:?}"
+                    );
                 }
                 assert_eq!(log.partition().high_watermark, 5);
             }

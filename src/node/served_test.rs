@@ -130,6 +130,11 @@ async fn append_time_is_stamped_with_a_right_checksum() {
         records::iter(&fetched, 1 << 20).unwrap().map(|record| record.unwrap().timestamp).collect();
     assert_eq!(times, BTreeSet::from([answer.log_append_time_ms]));
     assert_eq!(topic.offset_of(&mut client, answer.log_append_time_ms).await, (0, answer.log_append_time_ms));
+    // A retry is told the time that the log gave, not none.
+    let first = topic.produced(&mut client, 9, &[records_of(1, &claim(7, 0))]).await;
+    let again = topic.produced(&mut client, 9, &[records_of(1, &claim(7, 0))]).await;
+    assert_eq!((again.base_offset, again.log_append_time_ms), (first.base_offset, first.log_append_time_ms));
+    assert!(again.log_append_time_ms > T0);
     node.shut_down().await;
 }
 

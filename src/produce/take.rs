@@ -239,8 +239,7 @@ async fn verdict(index: i32, accepted: Result<Waits, Failure>, deadline: Instant
             Ok(Err(_)) | Err(_) => return PartitionAnswer::failed(index, error::of_commit(Error::Unknown)),
         };
         let appended = match decided {
-            Verdict::Appended { base, append_time } => (base, append_time),
-            Verdict::Duplicate { base } => (base, None),
+            Verdict::Appended { base, append_time } | Verdict::Duplicate { base, append_time } => (base, append_time),
             Verdict::Refused(refusal) => return PartitionAnswer::failed(index, error::of_refusal(refusal, assumed)),
             Verdict::Held => return PartitionAnswer::failed(index, error::of_commit(Error::Unknown)),
         };

@@ -121,7 +121,7 @@ impl PartitionState {
                 self.release_ready(id, at.term, released);
                 verdict
             }
-            Check::Duplicate { base } => Verdict::Duplicate { base },
+            Check::Duplicate { base } => self.duplicate(base),
             Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
             Check::Behind => Verdict::Refused(Refusal::DuplicateSequence),
             Check::OutOfOrder => Verdict::Refused(Refusal::OutOfOrderSequence),
@@ -231,6 +231,12 @@ impl PartitionState {
         }
     }
 
+    /// Of a batch that was appended there.
+    pub(super) fn duplicate(&self, base: Offset) -> Verdict {
+        let pointer = self.pointers.from_offset(base).next().filter(|pointer| pointer.base <= base);
+        Verdict::Duplicate { base, append_time: pointer.and_then(|pointer| pointer.append_time) }
+    }
+
     fn append_claimed(&mut self, claim: Sequence, batch: &Batch, at: Placed) -> Verdict {
         let state = self.producers.entry(claim.producer.id).or_default();
         let begins = claim.transaction.is_some() && state.open.is_none();
@@ -273,7 +279,7 @@ impl PartitionState {
             let held = state.held.remove(i);
             let verdict = match check {
                 Check::Append => self.append_held(producer_id, &held, term),
-                Check::Duplicate { base } => Verdict::Duplicate { base },
+                Check::Duplicate { base } => self.duplicate(base),
                 Check::StaleEpoch => Verdict::Refused(Refusal::StaleProducerEpoch),
                 Check::Behind => Verdict::Refused(Refusal::DuplicateSequence),
                 Check::OutOfOrder | Check::Ahead => Verdict::Refused(Refusal::OutOfOrderSequence),

@@ -176,7 +176,7 @@ impl State {
             return Verdict::Appended { base, append_time: pointer.append_time };
         }
         match batch.sequence.and_then(|claim| partition.remembered(claim, batch.span)) {
-            Some(base) => Verdict::Duplicate { base },
+            Some(base) => partition.duplicate(base),
             None => Verdict::Refused(Refusal::Forgotten),
         }
     }

@@ -104,7 +104,15 @@ fn asking_again_finds_the_first_verdicts() {
     log.append(append(object(1, 1), 0, vec![claimed(7, 0, 2)]));
     let mixed = append(object(0, 1), 0, vec![batch(1), claimed(7, 0, 2), batch(2), claimed(8, 4, 1)]);
     let first = log.append(mixed.clone());
-    assert_eq!(first, Outcome::Taken(vec![appended(2), Verdict::Duplicate { base: 0 }, appended(3), Verdict::Held,]));
+    assert_eq!(
+        first,
+        Outcome::Taken(vec![
+            appended(2),
+            Verdict::Duplicate { base: 0, append_time: None },
+            appended(3),
+            Verdict::Held,
+        ])
+    );
     log.append(append(object(0, 2), 1, vec![batch(9)]));
     assert_eq!(log.append(mixed.clone()), first);
     log.apply(Entry::Release(Release { slot: 0, producer_id: 8, settled: false }));
@@ -118,7 +126,7 @@ fn the_same_batch_through_two_brokers_gets_one_offset() {
     let mut log = Log::new();
     assert_eq!(log.append(append(object(0, 1), 0, vec![claimed(7, 0, 5)])), taken(&[0]));
     let through_other = log.append(append(object(1, 1), 0, vec![claimed(7, 0, 5)]));
-    assert_eq!(through_other, Outcome::Taken(vec![Verdict::Duplicate { base: 0 }]));
+    assert_eq!(through_other, Outcome::Taken(vec![Verdict::Duplicate { base: 0, append_time: None }]));
     assert_eq!(log.high_watermark(), 5);
 }
 

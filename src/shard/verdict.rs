@@ -14,7 +14,12 @@ pub enum Verdict {
     },
     /// The batch was appended before, at `base`: success for its sender.
     #[serde(rename = "d")]
-    Duplicate { base: Offset },
+    Duplicate {
+        base: Offset,
+        /// As above.
+        #[serde(default)]
+        append_time: Option<Timestamp>,
+    },
     /// Waits for an earlier sequence of its producer; decided later.
     #[serde(rename = "h")]
     Held,
