@@ -58,7 +58,9 @@ impl Produce {
                 if found.contains_key(&key) {
                     continue;
                 }
-                let assumed = self.open_here(one, producer).map(|number| Membership { number, assumed: true });
+                // Who names no transaction is part of none, open or not.
+                let open = transactional_id.and_then(|_| self.open_here(one, producer));
+                let assumed = open.map(|number| Membership { number, assumed: true });
                 found.insert(key, assumed.ok_or(ErrorCode::UnknownServerError));
                 if assumed.is_none() {
                     asked.entry(producer).or_default().push(one.partition);

@@ -66,6 +66,8 @@ async fn what_is_committed_counts_and_what_is_aborted_does_not() {
     for (commit, offset, expected) in [(true, 7, 7), (false, 9, 7), (true, 11, 11)] {
         let begin = client.end_offset(0).await;
         assert_eq!(client.write(12, "x", producer, 0).await, Ok(begin), "the batch adds its partition itself");
+        let nameless = client.write_as(12, None, producer, 2).await;
+        assert_eq!(nameless, Err(ErrorCode::TransactionalIdAuthorizationFailed.code()));
         assert_eq!(client.commit_offset(5, "x", producer, "g", offset).await, 0);
         assert_eq!((client.end_offset(0).await, client.end_offset(1).await), (begin + 2, begin));
         producer = client.end(5, "x", producer, commit).await.unwrap();

@@ -36,7 +36,10 @@ pub trait Transacts {
     async fn coordinator(&mut self, key_type: i8, key: &'static str) -> (i16, i32);
     async fn init(&mut self, version: i16, id: &'static str, has: Option<Producer>) -> Result<Producer, i16>;
     async fn add(&mut self, version: i16, id: &'static str, producer: Producer, topic: &'static str) -> i16;
-    async fn write(&mut self, version: i16, id: &'static str, producer: Producer, sequence: i32) -> Result<i64, i16>;
+    async fn write(&mut self, version: i16, id: &'static str, producer: Producer, sequence: i32) -> Result<i64, i16> {
+        self.write_as(version, Some(id), producer, sequence).await
+    }
+    async fn write_as(&mut self, v: i16, id: Option<&'static str>, p: Producer, sequence: i32) -> Result<i64, i16>;
     async fn end(&mut self, version: i16, id: &'static str, p: Producer, commit: bool) -> Result<Producer, i16>;
     async fn add_group(&mut self, version: i16, id: &'static str, producer: Producer, group: &'static str) -> i16;
     async fn commit_offset(&mut self, v: i16, id: &'static str, p: Producer, group: &'static str, at: i64) -> i16;
@@ -99,16 +102,16 @@ impl Transacts for Client {
         topics[0].results_by_partition[0].partition_error_code
     }
 
-    async fn write(&mut self, version: i16, id: &'static str, producer: Producer, sequence: i32) -> Result<i64, i16> {
-        let spec = Spec { producer, base_sequence: sequence, transactional: true, ..Spec::default() };
+    async fn write_as(&mut self, v: i16, id: Option<&'static str>, p: Producer, sequence: i32) -> Result<i64, i16> {
+        let spec = Spec { producer: p, base_sequence: sequence, transactional: true, ..Spec::default() };
         let partition = PartitionProduceData::default().with_index(0).with_records(Some(records_of(2, &spec)));
         let data = TopicProduceData::default().with_name(text(T).into()).with_partition_data(vec![partition]);
         let request = ProduceRequest::default()
-            .with_transactional_id(Some(id_of(id)))
+            .with_transactional_id(id.map(id_of))
             .with_acks(-1)
             .with_timeout_ms(10_000)
             .with_topic_data(vec![data]);
-        let answer: ProduceResponse = self.ask(ApiKey::Produce, version, &request).await;
+        let answer: ProduceResponse = self.ask(ApiKey::Produce, v, &request).await;
         let answer = &answer.responses[0].partition_responses[0];
         if answer.error_code == 0 { Ok(answer.base_offset) } else { Err(answer.error_code) }
     }
