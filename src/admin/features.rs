@@ -1,7 +1,7 @@
 //! Features: what this build can do at several levels (KIP-584), in one table. The level that is in force is the
 //! cluster's: the root keeps those that were changed.
 
-use crate::cluster::RootState;
+use crate::cluster::{Resource, RootState};
 use crate::protocol::{FeatureLevel, Features};
 
 /// One line of the table.
@@ -55,7 +55,8 @@ pub fn describe(view: &RootState) -> Features {
         max: feature.max,
         level: feature.level(view),
     });
-    Features { levels: levels.collect(), epoch: view.features_epoch() }
+    let telemetry = view.configured().any(|(resource, _)| matches!(resource, Resource::ClientMetrics(_)));
+    Features { levels: levels.collect(), epoch: view.features_epoch(), telemetry }
 }
 
 #[cfg(test)]

@@ -175,11 +175,16 @@ async fn a_reader_over_its_limit_gets_nothing_until_it_has_waited() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clients_metrics_are_asked_for_and_taken() {
     let (node, mut client, _dir) = broker().await;
+    // Nobody is told of it before somebody wants metrics: librdkafka says so in its log.
+    let told: ApiVersionsResponse = client.ask(ApiKey::ApiVersions, 0, &ApiVersionsRequest::default()).await;
+    assert!(told.api_keys.iter().all(|api| api.api_key != ApiKey::PushTelemetry as i16));
     let ask = GetTelemetrySubscriptionsRequest::default();
     let none: GetTelemetrySubscriptionsResponse = client.ask(ApiKey::GetTelemetrySubscriptions, 0, &ask).await;
     assert_eq!((none.error_code, none.push_interval_ms, none.requested_metrics.len()), (0, 300_000, 0));
     assert!(!none.client_instance_id.is_nil());
     assert_eq!(alter(&mut client, OF_SUBSCRIPTION, "m", ("metrics", SET, "a.,b.")).await, 0);
+    let told: ApiVersionsResponse = client.ask(ApiKey::ApiVersions, 0, &ApiVersionsRequest::default()).await;
+    assert!(told.api_keys.iter().any(|api| api.api_key == ApiKey::PushTelemetry as i16));
     let ask = ask.with_client_instance_id(none.client_instance_id);
     let some: GetTelemetrySubscriptionsResponse = client.ask(ApiKey::GetTelemetrySubscriptions, 0, &ask).await;
     assert_eq!((some.client_instance_id, some.requested_metrics.len()), (none.client_instance_id, 2));

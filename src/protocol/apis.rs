@@ -115,6 +115,8 @@ pub struct Features {
     pub levels: Vec<FeatureLevel>,
     /// Grows with every change; clients keep the newest that they were told.
     pub epoch: i64,
+    /// Somebody wants metrics of clients: else nobody is told that they could be pushed, as by Kafka without a reporter.
+    pub telemetry: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +138,10 @@ pub fn api_versions(version: Option<i16>, features: &Features) -> Result<Segment
         // Only the range of ApiVersions itself is of use to a client that asked for too much.
         None => (ErrorCode::UnsupportedVersion, find(ApiKey::ApiVersions as i16).map_or(&[], std::slice::from_ref)),
     };
-    let keys = listed.iter().map(|api| {
+    let is_told = |api: &&Api| {
+        features.telemetry || !matches!(api.key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry)
+    };
+    let keys = listed.iter().filter(is_told).map(|api| {
         ApiVersion::default().with_api_key(api.key as i16).with_min_version(api.listed_min).with_max_version(api.max)
     });
     let response = ApiVersionsResponse::default().with_error_code(error.code()).with_api_keys(keys.collect());
@@ -188,9 +193,13 @@ mod tests {
         assert_eq!(support(0, 13), ApiSupport::Served(ApiKey::Produce));
         assert_eq!(support(0, 14), ApiSupport::Refused);
         assert_eq!(support(0, -1), ApiSupport::Refused);
-        let answer = Bytes::from(api_versions(Some(4), &Features::default()).unwrap().to_vec());
-        let answer: ApiVersionsResponse = decode(4, answer).unwrap();
-        assert_eq!(answer.api_keys.len(), APIS.len());
+        let told = |telemetry| {
+            let features = Features { telemetry, ..Features::default() };
+            let answer = Bytes::from(api_versions(Some(4), &features).unwrap().to_vec());
+            decode::<ApiVersionsResponse>(4, answer).unwrap()
+        };
+        let answer = told(true);
+        assert_eq!((answer.api_keys.len(), told(false).api_keys.len()), (APIS.len(), APIS.len() - 2));
         assert_eq!((answer.api_keys[0].min_version, answer.api_keys[0].max_version), (0, 13));
     }
 
@@ -206,7 +215,8 @@ mod tests {
     #[test]
     fn features_are_told_to_clients_that_can_take_them() {
         let level = |name, min, level| FeatureLevel { name, min, max: 3, level };
-        let features = Features { levels: vec![level("a", 0, 2), level("b", 1, 1), level("c", 0, 0)], epoch: 5 };
+        let features =
+            Features { levels: vec![level("a", 0, 2), level("b", 1, 1), level("c", 0, 0)], epoch: 5, telemetry: false };
         for (version, lowest) in [(3, [1, 1, 1]), (4, [0, 1, 0])] {
             let answer = Bytes::from(api_versions(Some(version), &features).unwrap().to_vec());
             let answer: ApiVersionsResponse = decode(version, answer).unwrap();
