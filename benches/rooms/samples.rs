@@ -91,7 +91,6 @@ pub fn state(partitions: i32) -> State {
         topic: TOPIC,
         partitions: (0..partitions).collect(),
         epoch_base: 0,
-        producer_id_next: 0,
         append_time: false,
         fences: Vec::new(),
     };
