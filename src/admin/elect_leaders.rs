@@ -16,6 +16,8 @@ use crate::types::ShardId;
 // Kafka's `ElectionType`.
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
+/// Also where the leader is as good as what was asked for.
+const NOT_NEEDED: &str = "Leader election not needed for topic partition.";
 
 /// A partition by name, and its shard or why it has none.
 type Wanted = (String, i32, Result<ShardId, (ErrorCode, &'static str)>);
@@ -92,9 +94,9 @@ fn wanted(view: &RootState, asked: Option<Vec<(String, i32)>>) -> Vec<Wanted> {
         Some(asked) => {
             let find = |name: &str, index: i32| {
                 let unknown = |what| (ErrorCode::UnknownTopicOrPartition, what);
-                let topic = view.topic_named(name).ok_or(unknown("there is no such topic"))?;
+                let topic = view.topic_named(name).ok_or(unknown("No such topic"))?;
                 let known = (0..topic.live).contains(&index);
-                known.then(|| topic.placement[index as usize]).ok_or(unknown("there is no such partition"))
+                known.then(|| topic.placement[index as usize]).ok_or(unknown("No such partition"))
             };
             asked.into_iter().map(|(name, index)| (name.clone(), index, find(&name, index))).collect()
         }
@@ -105,13 +107,13 @@ async fn elect(admin: &Admin, shard: ShardId, election: i8, within: std::time::D
     if election == UNCLEAN {
         let why = "leaders are elected by a majority of voters alone, and there is none";
         return match cluster::is_led(&admin.cluster, &admin.shards, shard, within).await {
-            true => (ErrorCode::ElectionNotNeeded, Some("the partition has a leader")),
+            true => (ErrorCode::ElectionNotNeeded, Some(NOT_NEEDED)),
             false => (ErrorCode::EligibleLeadersNotAvailable, Some(why)),
         };
     }
     match cluster::elect_preferred(&admin.cluster, &admin.shards, shard, within).await {
         Ok(Elected::Preferred) => (ErrorCode::None, None),
-        Ok(Elected::NotNeeded) => (ErrorCode::ElectionNotNeeded, Some("the preferred leader leads already")),
+        Ok(Elected::NotNeeded) => (ErrorCode::ElectionNotNeeded, Some(NOT_NEEDED)),
         Ok(Elected::Unavailable) => {
             (ErrorCode::PreferredLeaderNotAvailable, Some("the preferred leader is away or behind"))
         }
