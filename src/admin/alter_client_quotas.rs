@@ -110,7 +110,10 @@ fn entity(parts: &[EntityData]) -> Result<QuotaEntity, Error> {
         }
     }
     match (&entity.ip, entity.user.is_some() || entity.client_id.is_some()) {
-        (None, false) | (Some(_), true) => invalid("Invalid empty client quota entity".into()),
+        (None, false) => invalid("Invalid empty client quota entity".into()),
+        (Some(_), true) => {
+            invalid("Invalid quota entity combination, IP entity should not be combined with User or ClientId".into())
+        }
         _ => Ok(entity),
     }
 }

@@ -34,9 +34,9 @@ pub enum Error {
     /// It was begun and goes on by itself.
     #[error("not finished within the request's timeout; it is being worked on")]
     TimedOut,
-    #[error("an endpoint of another type was asked for")]
+    #[error("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")]
     OtherEndpointType,
-    #[error("endpoint type {0} is not known")]
+    #[error("Unsupported endpoint type {0}")]
     UnknownEndpointType(i8),
     #[error("{0}")]
     InvalidReplicaAssignment(String),

@@ -140,6 +140,10 @@ impl From<&Config> for Settings {
 /// Kafka's names for what this broker was started with.
 pub fn static_settings(config: &Config) -> Defaults {
     let listener = |address: &crate::config::HostPort| format!("PLAINTEXT://{address}");
+    fn named<V: clap::ValueEnum>(values: &[V]) -> String {
+        let names = values.iter().filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()));
+        names.collect::<Vec<_>>().join(",")
+    }
     let minutes = config.offsets_retention.as_secs() / 60;
     let settings = [
         ("advertised.listeners", listener(&config.advertise)),
@@ -148,8 +152,10 @@ pub fn static_settings(config: &Config) -> Defaults {
         ("broker.rack", config.zone.clone().unwrap_or_default()),
         ("connections.max.idle.ms", config.connections_max_idle.as_millis().to_string()),
         ("default.replication.factor", config.default_replication_factor.to_string()),
+        ("group.consumer.assignors", named(&config.group_consumer_assignors)),
         ("group.consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval.as_millis().to_string()),
         ("group.consumer.max.size", config.group_consumer_max_size.to_string()),
+        ("group.consumer.migration.policy", named(&[config.group_consumer_migration_policy])),
         ("group.consumer.session.timeout.ms", config.group_consumer_session_timeout.as_millis().to_string()),
         ("group.initial.rebalance.delay.ms", config.group_initial_rebalance_delay.as_millis().to_string()),
         ("group.max.session.timeout.ms", config.group_max_session_timeout.as_millis().to_string()),

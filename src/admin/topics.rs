@@ -96,7 +96,7 @@ fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {
     match asked {
         -1 => Ok(settings.num_partitions),
         1..=PARTITIONS_MAX => Ok(asked),
-        1.. => Err(Error::InvalidPartitions(format!("a topic has at most {PARTITIONS_MAX} partitions"))),
+        _ if asked > 0 => Err(Error::InvalidPartitions(format!("a topic has at most {PARTITIONS_MAX} partitions"))),
         _ => Err(Error::InvalidPartitions("Number of partitions was set to an invalid non-positive value.".into())),
     }
 }

@@ -2,6 +2,7 @@
 //! while brokers run, for one of them or for all; the second is shown.
 
 use crate::admin::Error;
+use crate::admin::configs::fixed::is_fixed;
 use crate::admin::configs::rule::Rule::{Any, AtLeast};
 use crate::admin::configs::{Config, Kind, TOPIC_CONFIGS, broker_unset, config, refuse_too_much};
 use crate::cluster::Configs;
@@ -42,7 +43,7 @@ const INT_MAX: &str = "2147483647";
 const LONG_MAX: &str = "9223372036854775807";
 
 #[rustfmt::skip]
-pub static BROKER_CONFIGS: [BrokerConfig; 87] = [
+pub static BROKER_CONFIGS: [BrokerConfig; 88] = [
     given("advertised.listeners", Text, "Where clients reach this broker."),
     fixed("auto.create.topics.enable", Boolean, "true", "Metadata creates topics."),
     fixed("auto.leader.rebalance.enable", Boolean, "true", "Leadership goes back to the preferred voter by itself."),
@@ -60,6 +61,7 @@ pub static BROKER_CONFIGS: [BrokerConfig; 87] = [
     fixed("group.consumer.max.heartbeat.interval.ms", Int, "15000", "The most that a group may have."),
     fixed("group.consumer.max.session.timeout.ms", Int, "60000", "The most that a group may have."),
     fixed("group.consumer.max.size", Int, INT_MAX, "Members of a group of the consumer protocol."),
+    fixed("group.consumer.migration.policy", Text, "bidirectional", "Whether groups may go from one protocol to the other."),
     fixed("group.consumer.min.heartbeat.interval.ms", Int, "5000", "The least that a group may have."),
     fixed("group.consumer.min.session.timeout.ms", Int, "45000", "The least that a group may have."),
     fixed("group.consumer.session.timeout.ms", Int, "45000", "A member that is silent for longer is gone."),
@@ -152,7 +154,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static Config, bool)> {
 /// # Errors
 /// [`Error::InvalidRequest`], which is what Kafka answers of brokers' settings.
 pub fn validate(configs: &Configs) -> Result<(), Error> {
-    let fixed = |name: &&String| find(name).is_some_and(|(_, dynamic)| !dynamic);
+    let fixed = |name: &&String| find(name).map_or_else(|| is_fixed(name), |(_, dynamic)| !dynamic);
     let fixed: Vec<&str> = configs.keys().filter(fixed).map(String::as_str).collect();
     if !fixed.is_empty() {
         return Err(Error::InvalidRequest(format!("Cannot update these configs dynamically: [{}]", fixed.join(", "))));
@@ -192,7 +194,7 @@ mod tests {
         assert!(matches!(refused, Error::InvalidRequest(_)));
         assert!(check("log.flush.interval.messages", "5").is_ok());
         assert!(check("log.retention.ms", "x").is_err());
-        assert!(check("group.consumer.assignors", "x").is_err());
+        assert!(check("group.consumer.assignors", "x").is_err() && check("replica.lag.time.max.ms", "5").is_err());
         for (name, _, _) in all().filter(|(name, _, dynamic)| *dynamic && name.contains("threads")) {
             assert!(check(name, "0").is_err() && check(name, "1").is_ok(), "{name}");
         }
