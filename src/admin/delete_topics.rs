@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
@@ -10,9 +11,8 @@ use tokio::time::Instant;
 use crate::admin::error::{code_and_message, unknown};
 use crate::admin::{Admin, Context, Error, internal, names, topics};
 use crate::batch::Segments;
-use crate::cluster::{self, RootEntry, RootRefusal, RootState};
+use crate::cluster::{self, RootEntry, RootRefusal, RootState, Topic};
 use crate::protocol::{self, TopicRef, decode, encode};
-use crate::types::TopicId;
 
 /// # Errors
 /// The body does not follow the protocol.
@@ -37,10 +37,10 @@ pub async fn delete_topics(
 }
 
 /// What becomes of each topic that is named. One that is named twice, also by name here and by id there, stays.
-fn plan(view: &RootState, request: DeleteTopicsRequest) -> Vec<(DeletableTopicResult, Result<TopicId, Error>)> {
+fn plan(view: &RootState, request: DeleteTopicsRequest) -> Vec<(DeletableTopicResult, Result<Arc<Topic>, Error>)> {
     let by_name = request.topic_names.into_iter().map(|name| DeleteTopicState::default().with_name(Some(name)));
     let asked = names::counted(by_name.chain(request.topics), |topic| (topic.name.clone(), topic.topic_id));
-    let mut planned: Vec<(_, Result<TopicId, Error>)> = Vec::with_capacity(asked.len());
+    let mut planned: Vec<(_, Result<Arc<Topic>, Error>)> = Vec::with_capacity(asked.len());
     let mut places = HashMap::new();
     for (asked, repeated) in asked {
         let result = DeletableTopicResult::default().with_name(asked.name.clone()).with_topic_id(asked.topic_id);
@@ -59,7 +59,7 @@ fn plan(view: &RootState, request: DeleteTopicsRequest) -> Vec<(DeletableTopicRe
         }
         let name = StrBytes::from_string(topic.name.clone()).into();
         let result = result.with_name(Some(name)).with_topic_id(topic.id.into());
-        planned.push((result, internal::refuse_internal(&topic.name).map(|()| topic.id)));
+        planned.push((result, internal::refuse_internal(&topic.name).map(|()| topic.clone())));
     }
     planned
 }
@@ -75,9 +75,9 @@ fn find(asked: DeleteTopicState, repeated: bool) -> Result<TopicRef, Error> {
     }
 }
 
-async fn delete(admin: &Admin, topic: TopicId, deadline: Instant) -> Result<(), Error> {
+async fn delete(admin: &Admin, topic: Arc<Topic>, deadline: Instant) -> Result<(), Error> {
     // Once the root has decided, no view that has applied it shows the topic: there is nothing else to wait for.
-    match admin.propose(RootEntry::DeleteTopic { topic }, deadline).await {
+    match admin.propose(RootEntry::DeleteTopic { topic: topic.id }, deadline).await {
         // The answer to the first attempt was lost, or somebody else was quicker: it is gone as asked.
         Err(Error::Cluster(cluster::Error::Refused(RootRefusal::UnknownTopic))) | Ok(_) => Ok(()),
         Err(e) => Err(e),
@@ -89,6 +89,7 @@ mod tests {
     use super::*;
     use crate::admin::{CONSUMER_OFFSETS, sample};
     use crate::protocol::ErrorCode;
+    use crate::types::TopicId;
 
     fn asked(name: &'static str, id: Option<TopicId>) -> DeleteTopicState {
         let topic = DeleteTopicState::default().with_topic_id(id.map(Into::into).unwrap_or_default());
@@ -103,7 +104,7 @@ mod tests {
         sample::topic(&mut view, CONSUMER_OFFSETS, 3, 1, 1);
         let of = |topics| {
             let planned = plan(&view, DeleteTopicsRequest::default().with_topics(topics)).into_iter();
-            planned.map(|(_, topic)| topic.map_err(|e| e.code())).collect::<Vec<_>>()
+            planned.map(|(_, topic)| topic.map(|topic| topic.id).map_err(|e| e.code())).collect::<Vec<_>>()
         };
         let invalid = || Err(ErrorCode::InvalidRequest);
         assert_eq!(of(vec![asked("t", None), asked("", Some(u))]), [Ok(t), Ok(u)]);
