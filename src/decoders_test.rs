@@ -16,6 +16,7 @@ use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use kafka_protocol::messages::describe_quorum_request::{PartitionData, TopicData};
+use kafka_protocol::messages::describe_user_scram_credentials_request::UserName;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_protocol::messages::incremental_alter_configs_request::{
@@ -154,6 +155,8 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     api(&mut fuzz, ApiKey::DescribeClientQuotas, &request);
     let entry = EntryData::default().with_entity(vec![EntityData::default(); 2]).with_ops(vec![OpData::default(); 2]);
     api(&mut fuzz, ApiKey::AlterClientQuotas, &AlterClientQuotasRequest::default().with_entries(vec![entry; 2]));
+    let request = DescribeUserScramCredentialsRequest::default().with_users(Some(vec![UserName::default(); 2]));
+    api(&mut fuzz, ApiKey::DescribeUserScramCredentials, &request);
     api(&mut fuzz, ApiKey::GetTelemetrySubscriptions, &GetTelemetrySubscriptionsRequest::default());
     api(&mut fuzz, ApiKey::PushTelemetry, &PushTelemetryRequest::default().with_metrics(Bytes::from_static(b"abc")));
     let request = ListConfigResourcesRequest::default().with_resource_types(vec![2, 4, 16]);

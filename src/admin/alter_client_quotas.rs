@@ -6,8 +6,10 @@ use bytes::Bytes;
 use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use kafka_protocol::messages::alter_client_quotas_response::{EntityData as EntityTold, EntryData as EntryTold};
 use kafka_protocol::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse};
-use tokio::time::Instant;
+use tokio::net::lookup_host;
+use tokio::time::{Instant, timeout};
 
+use crate::admin::configs::Kind;
 use crate::admin::describe_client_quotas::{CLIENT_ID, IP, USER};
 use crate::admin::error::code_and_message;
 use crate::admin::{Admin, Context, Error, topics};
@@ -17,17 +19,19 @@ use crate::protocol::{self, decode, encode};
 
 /// The request does not say how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the name of an address is looked for.
+const RESOLVE_MAX: Duration = Duration::from_secs(5);
 /// Kinds of clients with limits, and how long a name of one may be: the root keeps them.
 const ENTITIES_MAX: usize = 100_000;
 const NAME_BYTES_MAX: usize = 1024;
 
 const CONNECTION_RATE: &str = "connection_creation_rate";
-/// The keys of users and client ids, and which of them are whole numbers.
-const CLIENT_KEYS: [(&str, bool); 4] = [
-    ("consumer_byte_rate", true),
-    ("controller_mutation_rate", false),
-    ("producer_byte_rate", true),
-    ("request_percentage", false),
+/// The keys of users and client ids.
+const CLIENT_KEYS: [(&str, Kind); 4] = [
+    ("consumer_byte_rate", Kind::Long),
+    ("controller_mutation_rate", Kind::Double),
+    ("producer_byte_rate", Kind::Long),
+    ("request_percentage", Kind::Double),
 ];
 
 /// # Errors
@@ -66,6 +70,9 @@ pub async fn alter_client_quotas(
 
 async fn alter(admin: &Admin, entry: &EntryData, validate_only: bool, deadline: Instant) -> Result<(), Error> {
     let entity = entity(&entry.entity)?;
+    if let Some(QuotaName::Named(host)) = &entity.ip {
+        resolve(host).await?;
+    }
     let changes = changes(&entity, &entry.ops)?;
     let quotas = admin.cluster.view();
     let quotas = quotas.quotas();
@@ -103,39 +110,60 @@ fn entity(parts: &[EntityData]) -> Result<QuotaEntity, Error> {
         }
     }
     match (&entity.ip, entity.user.is_some() || entity.client_id.is_some()) {
-        (None, false) | (Some(_), true) => invalid("Invalid empty client quota entity".into()),
-        (Some(QuotaName::Named(ip)), false) if ip.parse::<IpAddr>().is_err() => {
-            invalid(format!("{ip} is not a valid IP or resolvable host."))
+        (None, false) => invalid("Invalid empty client quota entity".into()),
+        (Some(_), true) => {
+            invalid("Invalid quota entity combination, IP entity should not be combined with User or ClientId".into())
         }
         _ => Ok(entity),
     }
 }
 
+/// # Errors
+/// Neither an address nor the name of one.
+async fn resolve(host: &str) -> Result<(), Error> {
+    let known = host.parse::<IpAddr>().is_ok()
+        || timeout(RESOLVE_MAX, lookup_host((host, 0))).await.is_ok_and(|found| found.is_ok());
+    match known {
+        true => Ok(()),
+        false => Err(Error::InvalidRequest(format!("{host} is not a valid IP or resolvable host."))),
+    }
+}
+
 fn changes(entity: &QuotaEntity, ops: &[OpData]) -> Result<BTreeMap<String, Option<Limit>>, Error> {
-    let whole = |key: &str| match entity.ip {
-        Some(_) => (key == CONNECTION_RATE).then_some(true),
-        None => CLIENT_KEYS.iter().find(|(name, _)| *name == key).map(|(_, whole)| *whole),
+    let kind = |key: &str| match entity.ip {
+        Some(_) => (key == CONNECTION_RATE).then_some(Kind::Int),
+        None => CLIENT_KEYS.iter().find(|(name, _)| *name == key).map(|(_, kind)| *kind),
     };
     let mut changes = BTreeMap::new();
     for op in ops {
         let key = op.key.as_str();
-        let limit = match (op.remove, whole(key)) {
+        let limit = match (op.remove, kind(key)) {
             (true, _) => None,
             (false, None) => return Err(Error::InvalidRequest(format!("Invalid configuration key {key}"))),
-            (false, Some(true)) if (op.value - op.value.round()).abs() > 1e-6 => {
-                return Err(Error::InvalidRequest(format!("Configuration {key} must be a Long value")));
-            }
-            // Kafka takes it and then divides by it.
-            (false, Some(_)) if !op.value.is_finite() || op.value < 0.0 => {
-                return Err(Error::InvalidRequest(format!("Configuration {key} must be a number from 0 on")));
-            }
-            (false, Some(_)) => Some(Limit::new(op.value)),
+            (false, Some(kind)) => Some(limit(key, kind, op.value).map_err(Error::InvalidRequest)?),
         };
         if changes.insert(key.to_owned(), limit).is_some() {
             return Err(Error::InvalidRequest(format!("Duplicate quota key {key} not updating quota for this entity")));
         }
     }
     Ok(changes)
+}
+
+fn limit(key: &str, kind: Kind, value: f64) -> Result<Limit, String> {
+    let whole = matches!(kind, Kind::Int | Kind::Long);
+    match value {
+        _ if value <= 0.0 => Err(format!("Quota {key} must be greater than 0")),
+        // Kafka takes these of some keys, and then divides by them.
+        _ if value.is_nan() || (!whole && value.is_infinite()) => Err(format!("Quota {key} must be a number")),
+        _ if kind == Kind::Int && value > f64::from(i32::MAX) => {
+            Err(format!("Proposed value for {key} is too large for an INT."))
+        }
+        _ if kind == Kind::Long && value > i64::MAX as f64 => {
+            Err(format!("Proposed value for {key} is too large for a LONG."))
+        }
+        _ if whole && value % 1.0 > 1e-6 => Err(format!("{key} cannot be a fractional value.")),
+        _ => Ok(Limit::new(value)),
+    }
 }
 
 #[cfg(test)]
@@ -162,10 +190,19 @@ mod tests {
             vec![part(USER, None), part(IP, None)],
             vec![part(USER, None), part(USER, Some("u"))],
             vec![part(USER, Some(""))],
-            vec![part(IP, Some("nowhere"))],
             vec![part("group", None)],
         ] {
             assert!(matches!(entity(&refused), Err(Error::InvalidRequest(_))), "{refused:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_may_have_a_name() {
+        for known in ["10.0.0.1", "::1", "localhost"] {
+            assert!(resolve(known).await.is_ok(), "{known}");
+        }
+        for unknown in ["a b", "-", "10.0.0.1:5"] {
+            assert!(matches!(resolve(unknown).await, Err(Error::InvalidRequest(_))), "{unknown}");
         }
     }
 
@@ -177,8 +214,17 @@ mod tests {
         assert!(ok(&user, &[op("producer_byte_rate", 5.0), op("request_percentage", 12.5)]));
         assert!(ok(&ip, &[op(CONNECTION_RATE, 5.0)]));
         assert!(!ok(&user, &[op(CONNECTION_RATE, 5.0)]) && !ok(&ip, &[op("producer_byte_rate", 5.0)]));
-        assert!(!ok(&user, &[op("producer_byte_rate", 0.5)]));
-        assert!(!ok(&user, &[op("request_percentage", f64::NAN)]) && !ok(&user, &[op("request_percentage", -1.0)]));
+        for value in [0.0, -1.0, 1.5, f64::NAN, f64::INFINITY, 1e19] {
+            assert!(!ok(&user, &[op("producer_byte_rate", value)]), "{value}");
+        }
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(!ok(&user, &[op("request_percentage", value)]), "{value}");
+        }
+        assert!(ok(&user, &[op("consumer_byte_rate", i64::MAX as f64), op("request_percentage", 1e19)]));
+        assert!(ok(&ip, &[op(CONNECTION_RATE, f64::from(i32::MAX))]));
+        assert!(!ok(&ip, &[op(CONNECTION_RATE, f64::from(i32::MAX) + 1.0)]));
+        let said = changes(&user, &[op("producer_byte_rate", 0.0)]).unwrap_err().to_string();
+        assert_eq!(said, "Quota producer_byte_rate must be greater than 0");
         assert!(!ok(&user, &[op("producer_byte_rate", 1.0), op("producer_byte_rate", 2.0)]));
         let gone = changes(&user, &[op("whatever", 0.0).with_remove(true)]).unwrap();
         assert_eq!(gone["whatever"], None);

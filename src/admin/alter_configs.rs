@@ -18,6 +18,7 @@ use crate::admin::{Admin, Context, Error, resource, topics};
 use crate::batch::Segments;
 use crate::cluster::{self, Configs, Resource, RootEntry, RootRefusal, RootState, STAMPING};
 use crate::protocol::{self, decode, encode};
+use crate::types::{BrokerId, TopicId};
 
 /// Neither API says how long a client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -144,7 +145,7 @@ async fn alter(
 ) -> Result<(), Error> {
     for _ in 0..TRIES_MAX {
         let view = admin.cluster.view();
-        let resource = resource::find(&view, admin.cluster.broker_id(), kind, name)?;
+        let resource = find(&view, admin.cluster.broker_id(), kind, name, changes)?;
         let before = view.configs(&resource).cloned().unwrap_or_default();
         let after = changed(&resource, if replaces { Configs::new() } else { before.clone() }, changes)?;
         let after = validated(admin, &view, &resource, after)?;
@@ -157,6 +158,22 @@ async fn alter(
         }
     }
     Err(RootRefusal::ConfigsChanged.into())
+}
+
+/// What is to change. What no topic could have is said before that there is no such topic.
+fn find(view: &RootState, me: BrokerId, kind: i8, name: &str, changes: &[(String, Change)]) -> Result<Resource, Error> {
+    if kind == resource::TOPIC && name.is_empty() {
+        return Err(Error::InvalidRequest("Default topic resources are not allowed.".into()));
+    }
+    resource::find(view, me, kind, name).map_err(|e| match e.of_topic(name) {
+        Error::UnknownTopic(name) => {
+            let set = changed(&Resource::Topic(TopicId::ZERO), Configs::new(), changes);
+            let set =
+                set.and_then(|set| configs::topic::validate(set.iter().map(|(k, v)| (k.as_str(), Some(v.as_str())))));
+            set.err().unwrap_or(Error::UnknownTopic(name))
+        }
+        other => other,
+    })
 }
 
 /// The settings after the changes.
@@ -195,7 +212,8 @@ fn parts(resource: &Resource, configs: &Configs, name: &str, change: &str) -> Re
         Resource::Topic(_) => Config::of_topic(name),
         Resource::Broker(_) | Resource::AllBrokers => configs::broker::find(name).map(|(config, _)| config),
         Resource::Group(_) => Config::of_group(name),
-        Resource::ClientMetrics(_) => Config::of_client_metrics(name),
+        // To Kafka's controller these are no lists, whatever they are to its brokers.
+        Resource::ClientMetrics(_) => None,
     };
     match config {
         Some(config) if config.kind == Kind::List => {
@@ -281,6 +299,9 @@ mod tests {
         assert_eq!(policy(&[], Change::Subtract("delete".into())), "");
         let refused = after(&topic, &[], Change::Append("1".into()), "retention.ms").unwrap_err();
         assert_eq!(refused.to_string(), "Can't APPEND to key retention.ms because its type is not LIST.");
+        let subscription = Resource::ClientMetrics("s".into());
+        let refused = after(&subscription, &[], Change::Append("a".into()), "metrics").unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::InvalidConfig);
         let group = Resource::Group("g".into());
         assert!(after(&group, &[], Change::Subtract("1".into()), "no.such").is_err());
     }
@@ -291,6 +312,20 @@ mod tests {
         assert_eq!(after(&broker, &[], Change::Set("5".into()), "a").unwrap(), Some("5".to_owned()));
         assert_eq!(after(&broker, &[("a", "5")], Change::Delete, "a").unwrap(), None);
         assert_eq!(after(&broker, &[], Change::Delete, "a").unwrap(), None);
+    }
+
+    #[test]
+    fn what_no_topic_could_have_is_said_first() {
+        let view = crate::admin::sample::cluster(&["a"]);
+        let code =
+            |name, changes: &[(String, Change)]| find(&view, 0, resource::TOPIC, name, changes).unwrap_err().code();
+        let set = |name: &str, value: &str| [(name.to_owned(), Change::Set(value.to_owned()))];
+        assert_eq!(code("t", &[]), ErrorCode::UnknownTopicOrPartition);
+        assert_eq!(code("t", &set("retention.ms", "5")), ErrorCode::UnknownTopicOrPartition);
+        assert_eq!(code("t", &set("retention.ms", "x")), ErrorCode::InvalidConfig);
+        assert_eq!(code("t", &set("no.such", "5")), ErrorCode::InvalidConfig);
+        assert_eq!(code("a b", &set("no.such", "5")), ErrorCode::InvalidTopic);
+        assert_eq!(code("", &set("no.such", "5")), ErrorCode::InvalidRequest);
     }
 
     #[test]

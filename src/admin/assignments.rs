@@ -20,15 +20,24 @@ pub(super) type Assigned = Vec<Vec<NodeId>>;
 /// # Errors
 /// See the module.
 pub(super) fn of_topic(view: &RootState, asked: &CreatableTopic) -> Result<Assigned, Error> {
-    if asked.num_partitions != -1 || asked.replication_factor != -1 {
-        let why = "with replicas assigned by hand, the counts of partitions and of replicas must be -1";
-        return Err(Error::InvalidRequest(why.into()));
+    for (what, count) in
+        [("replication factor", i32::from(asked.replication_factor)), ("numPartitions", asked.num_partitions)]
+    {
+        if count != -1 {
+            let why = format!("A manual partition assignment was specified, but {what} was not set to -1.");
+            return Err(Error::InvalidRequest(why));
+        }
     }
-    let by_index: BTreeMap<i32, &[BrokerId]> =
-        asked.assignments.iter().map(|assigned| (assigned.partition_index, assigned.broker_ids.as_slice())).collect();
+    let mut by_index: BTreeMap<i32, &[BrokerId]> = BTreeMap::new();
+    for assigned in &asked.assignments {
+        let index = assigned.partition_index;
+        if by_index.insert(index, &assigned.broker_ids).is_some() {
+            return Err(refused(&format!("Found multiple manual partition assignments for partition {index}")));
+        }
+    }
     let partitions = i32::try_from(asked.assignments.len()).unwrap_or(i32::MAX);
     if !by_index.keys().copied().eq(0..partitions) {
-        return Err(refused("the assigned partitions must be 0, 1, 2 and so on, each once"));
+        return Err(refused("partitions should be a consecutive 0-based integer sequence"));
     }
     check(view, by_index.into_values(), None)
 }
@@ -44,7 +53,10 @@ pub(super) fn of_growth(
     assignments: &[CreatePartitionsAssignment],
 ) -> Result<Assigned, Error> {
     if assignments.len() != by {
-        return Err(refused(&format!("{by} partitions are to be added, and {} are assigned", assignments.len())));
+        return Err(refused(&format!(
+            "Attempted to add {by} additional partition(s), but only {} assignment(s) were specified.",
+            assignments.len()
+        )));
     }
     check(view, assignments.iter().map(|assigned| assigned.broker_ids.as_slice()), Some(factor.into()))
 }
@@ -56,12 +68,22 @@ fn check<'a>(
 ) -> Result<Assigned, Error> {
     let node = |broker: &BrokerId| {
         let known = view.broker(broker.0).map(|known| known.node);
-        known.ok_or_else(|| refused(&format!("there is no broker {}", broker.0)))
+        known.ok_or_else(|| {
+            refused(&format!(
+                "The manual partition assignment includes broker {}, but no such broker is registered.",
+                broker.0
+            ))
+        })
     };
     let replicas = |brokers: &[BrokerId]| {
         let nodes = brokers.iter().map(node).collect::<Result<Vec<NodeId>, Error>>()?;
-        if nodes.is_empty() || nodes.iter().collect::<BTreeSet<_>>().len() != nodes.len() {
-            return Err(refused("a partition needs at least one replica, and each on another broker"));
+        if nodes.is_empty() {
+            return Err(refused("The manual partition assignment includes an empty replica list."));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = brokers.iter().find(|broker| !seen.insert(broker.0)) {
+            let why = format!("The manual partition assignment includes the broker {} more than once.", twice.0);
+            return Err(refused(&why));
         }
         if *factor.get_or_insert(nodes.len()) != nodes.len() {
             return Err(refused("every partition of a topic must have the same number of replicas"));

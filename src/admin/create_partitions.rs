@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::admin::assignments::{self, Assigned};
 use crate::admin::error::code_and_message;
-use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, internal, names, topics};
+use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{RootEntry, RootRefusal, RootState};
 use crate::protocol::{self, decode, encode};
@@ -22,14 +22,27 @@ pub async fn create_partitions(
 ) -> Result<Segments, protocol::Error> {
     let request: CreatePartitionsRequest = decode(version, body)?;
     let deadline = topics::deadline(request.timeout_ms);
-    let repeated = names::repeated(request.topics.iter().map(|topic| topic.name.clone()));
-    let (repeated, validate_only) = (&repeated, request.validate_only);
-    let results = topics::each(request.topics, async |asked| {
-        let grown = grow(admin, &asked, repeated.contains(&asked.name), validate_only, deadline).await;
+    let validate_only = request.validate_only;
+    let too_much = added(&admin.cluster.view(), &request.topics) > i64::from(PARTITIONS_PER_REQUEST_MAX);
+    let asked = names::counted(request.topics, |topic| topic.name.clone());
+    let results = topics::each(asked, async |(asked, repeated)| {
+        let grown = match too_much {
+            true => Err(Error::PolicyViolation("Excessively large number of additional partitions per request.")),
+            false => grow(admin, &asked, repeated, validate_only, deadline).await,
+        };
         let (code, message) = code_and_message(&grown);
         CreatePartitionsTopicResult::default().with_name(asked.name).with_error_code(code).with_error_message(message)
     });
     encode(version, &CreatePartitionsResponse::default().with_results(results.await))
+}
+
+/// The partitions that a request adds, of topics that exist.
+fn added(view: &RootState, topics: &[CreatePartitionsTopic]) -> i64 {
+    let added = topics.iter().filter_map(|asked| {
+        let present = view.topic_named(&asked.name)?.placement.len() as i64;
+        Some((i64::from(asked.count) - present).max(0))
+    });
+    added.sum()
 }
 
 async fn grow(
@@ -54,15 +67,21 @@ fn check(view: &RootState, asked: &CreatePartitionsTopic) -> Result<(TopicId, As
     let present = topic.placement.len();
     let by = match usize::try_from(asked.count) {
         Ok(count) if count > present && asked.count <= PARTITIONS_MAX => count - present,
+        Ok(count) if count > present => {
+            return Err(Error::InvalidPartitions(format!("a topic has at most {PARTITIONS_MAX} partitions")));
+        }
+        Ok(count) if count == present => {
+            return Err(Error::InvalidPartitions(format!("Topic already has {present} partition(s).")));
+        }
         _ => {
+            let (name, count) = (asked.name.as_str(), asked.count);
             return Err(Error::InvalidPartitions(format!(
-                "the topic has {present} partitions; it can grow to at most {PARTITIONS_MAX}, not become {}",
-                asked.count
+                "The topic {name} currently has {present} partition(s); {count} would not be an increase."
             )));
         }
     };
     let assigned = match asked.assignments.as_deref() {
-        None | Some([]) => Vec::new(),
+        None => Vec::new(),
         Some(assigned) => assignments::of_growth(view, by, topic.replication_factor, assigned)?,
     };
     Ok((topic.id, assigned))
@@ -89,8 +108,12 @@ mod tests {
         for count in [3, 0, -1, i32::MIN, PARTITIONS_MAX + 1] {
             assert_eq!(check(&view, &asked("t", count)).unwrap_err().code(), ErrorCode::InvalidPartitions);
         }
+        assert_eq!(added(&view, &[asked("t", 5), asked("t", 1), asked("t", -1), asked("u", 9), asked("t", 4)]), 3);
+        assert_eq!(added(&view, &[asked("t", i32::MAX), asked("t", i32::MAX)]), 2 * (i64::from(i32::MAX) - 3));
         assert_eq!(check(&view, &asked("u", 4)).unwrap_err().code(), ErrorCode::UnknownTopicOrPartition);
-        let by_hand = asked("t", 4).with_assignments(Some(vec![CreatePartitionsAssignment::default()]));
-        assert_eq!(check(&view, &by_hand).unwrap_err().code(), ErrorCode::InvalidReplicaAssignment);
+        for by_hand in [vec![], vec![CreatePartitionsAssignment::default()]] {
+            let by_hand = asked("t", 4).with_assignments(Some(by_hand));
+            assert_eq!(check(&view, &by_hand).unwrap_err().code(), ErrorCode::InvalidReplicaAssignment);
+        }
     }
 }

@@ -7,14 +7,11 @@ use tokio::time::Instant;
 
 use crate::admin::configs::{Layers, Source, TOPIC_CONFIGS};
 use crate::admin::error::code_and_message;
-use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, names, topics};
+use crate::admin::{Admin, Context, Error, PARTITIONS_PER_REQUEST_MAX, names, topics};
 use crate::batch::Segments;
 use crate::cluster::NewTopic;
 use crate::protocol::{self, decode, encode};
 use crate::types::TopicId;
-
-/// An answer holds some kilobytes for each topic.
-const TOPICS_MAX: usize = 10_000;
 
 /// # Errors
 /// The body does not follow the protocol.
@@ -26,23 +23,29 @@ pub async fn create_topics(
 ) -> Result<Segments, protocol::Error> {
     let request: CreateTopicsRequest = decode(version, body)?;
     let deadline = topics::deadline(request.timeout_ms);
-    let repeated = names::repeated(request.topics.iter().map(|topic| topic.name.clone()));
-    let counted = |topic: &CreatableTopic| i64::from(topic.num_partitions.max(1)).max(topic.assignments.len() as i64);
-    let partitions: i64 = request.topics.iter().map(counted).sum();
-    let too_much = request.topics.len() > TOPICS_MAX || partitions > i64::from(PARTITIONS_MAX);
-    let (too_much, repeated, validate_only) = (&too_much, &repeated, request.validate_only);
+    let too_much = partitions(&request.topics, admin.settings.num_partitions) > i64::from(PARTITIONS_PER_REQUEST_MAX);
+    let validate_only = request.validate_only;
     let view = admin.cluster.view();
     let layers = admin.layers(&view);
-    let results = topics::each(request.topics, async |asked| {
+    let asked = names::counted(request.topics, |topic| topic.name.clone());
+    let results = topics::each(asked, async |(asked, repeated)| {
         let created = match too_much {
-            true => Err(Error::InvalidPartitions(format!(
-                "a request creates at most {TOPICS_MAX} topics and {PARTITIONS_MAX} partitions"
-            ))),
-            false => create(admin, &asked, repeated.contains(&asked.name), validate_only, deadline).await,
+            true => Err(Error::PolicyViolation("Excessively large number of partitions per request.")),
+            false => create(admin, &asked, repeated, validate_only, deadline).await,
         };
         result(layers, asked, created)
     });
     encode(version, &CreateTopicsResponse::default().with_topics(results.await))
+}
+
+/// What a request creates. An answer holds some kilobytes for each topic: one that cannot be made counts too.
+fn partitions(topics: &[CreatableTopic], by_default: i32) -> i64 {
+    let of = |topic: &CreatableTopic| match topic.num_partitions {
+        _ if !topic.assignments.is_empty() => topic.assignments.len() as i64,
+        -1 => by_default.into(),
+        asked => asked.max(1).into(),
+    };
+    topics.iter().map(of).sum()
 }
 
 async fn create(
@@ -53,12 +56,12 @@ async fn create(
     deadline: Instant,
 ) -> Result<NewTopic, Error> {
     topics::refuse_repeated(repeated)?;
-    let new = topics::plan(&admin.cluster.view(), &admin.settings, asked)?;
+    let new = topics::plan(&admin.cluster.view(), &admin.settings, asked).map_err(|e| e.of_topic(&asked.name))?;
     if validate_only {
         // Nothing has this id.
         return Ok(NewTopic { id: TopicId::ZERO, ..new });
     }
-    admin.create(new.clone(), deadline).await?;
+    admin.create(new.clone(), deadline).await.map_err(|e| e.of_topic(&asked.name))?;
     Ok(new)
 }
 
@@ -83,4 +86,19 @@ fn result(layers: Layers<'_>, asked: CreatableTopic, created: Result<NewTopic, E
         .with_num_partitions(new.partitions)
         .with_replication_factor(new.replication_factor as i16)
         .with_configs(Some(configs.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::create_topics_request::CreatableReplicaAssignment;
+
+    use super::*;
+
+    #[test]
+    fn what_a_request_creates_is_counted() {
+        let topic = |partitions| CreatableTopic::default().with_num_partitions(partitions);
+        let assigned = topic(-1).with_assignments(vec![CreatableReplicaAssignment::default(); 3]);
+        assert_eq!(partitions(&[topic(5), topic(-1), topic(-7), assigned], 4), 5 + 4 + 1 + 3);
+        assert_eq!(partitions(&[topic(i32::MAX), topic(i32::MAX)], 1), 2 * i64::from(i32::MAX));
+    }
 }

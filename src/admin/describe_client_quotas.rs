@@ -80,30 +80,36 @@ fn filter(components: &[ComponentData], strict: bool) -> Result<Filter, Error> {
     for component in components {
         let kind = component.entity_type.as_str();
         if !seen.insert(kind) {
-            return Err(Error::InvalidRequest(format!("Duplicate {kind} filter component entity type")));
+            return Err(Error::InvalidRequest(format!(
+                "Entity type {kind} cannot appear more than once in the filter."
+            )));
         }
         let wanted = match (component.match_type, &component._match) {
             (0, Some(name)) => Match::Exactly(QuotaName::Named(name.to_string())),
-            (0, None) => return Err(Error::InvalidRequest("Request match type EXACT has no match value".into())),
+            (0, None) => {
+                return Err(Error::InvalidRequest(
+                    "Request specified MATCH_TYPE_EXACT, but set match string to null.".into(),
+                ));
+            }
             (1, None) => Match::Exactly(QuotaName::Default),
             (2, None) => Match::Any,
             (1 | 2, Some(_)) => {
-                return Err(Error::InvalidRequest("Request has a match value that means nothing".into()));
+                return Err(Error::InvalidRequest("Request also specified a match string.".into()));
             }
-            (other, _) => return Err(Error::InvalidRequest(format!("Unexpected match type: {other}"))),
+            (other, _) => return Err(Error::InvalidRequest(format!("Unknown match type {other}"))),
         };
         let part = match kind {
             USER => &mut filter.user,
             CLIENT_ID => &mut filter.client_id,
             IP => &mut filter.ip,
-            "" => return Err(Error::InvalidRequest("Unexpected empty filter component entity type".into())),
-            other => return Err(Error::UnsupportedVersion(format!("Custom entity type '{other}' not supported"))),
+            "" => return Err(Error::InvalidRequest("Invalid empty entity type.".into())),
+            other => return Err(Error::UnsupportedVersion(format!("Unsupported entity type {other}"))),
         };
         *part = Some(wanted);
     }
     if seen.contains(IP) && seen.len() > 1 {
         return Err(Error::InvalidRequest(
-            "Invalid entity filter component combination, IP filter component should not be used with user or clientId \
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId \
              filter component."
                 .into(),
         ));

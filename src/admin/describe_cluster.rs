@@ -22,7 +22,7 @@ pub async fn describe_cluster(
     body: Bytes,
 ) -> Result<Segments, protocol::Error> {
     let request: DescribeClusterRequest = decode(version, body)?;
-    let answer = DescribeClusterResponse::default().with_endpoint_type(request.endpoint_type);
+    let answer = DescribeClusterResponse::default().with_endpoint_type(BROKERS);
     let checked = check(request.endpoint_type);
     if checked.is_err() {
         let (code, message) = code_and_message(&checked);

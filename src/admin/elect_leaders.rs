@@ -16,6 +16,8 @@ use crate::types::ShardId;
 // Kafka's `ElectionType`.
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
+/// Also where the leader is as good as what was asked for.
+const NOT_NEEDED: &str = "Leader election not needed for topic partition.";
 
 /// A partition by name, and its shard or why it has none.
 type Wanted = (String, i32, Result<ShardId, (ErrorCode, &'static str)>);
@@ -34,10 +36,7 @@ pub async fn elect_leaders(
 ) -> Result<Segments, protocol::Error> {
     let request: ElectLeadersRequest = decode(version, body)?;
     if !matches!(request.election_type, PREFERRED | UNCLEAN) {
-        let code = ErrorCode::InvalidRequest.code();
-        // The field came with version 1.
-        let answer = ElectLeadersResponse::default();
-        return encode(version, &if version >= 1 { answer.with_error_code(code) } else { answer });
+        return encode(version, &refused(request));
     }
     let deadline = topics::deadline(request.timeout_ms);
     let asked = request.topic_partitions.map(|topics| {
@@ -78,6 +77,20 @@ pub async fn elect_leaders(
     encode(version, &ElectLeadersResponse::default().with_replica_election_results(results.collect()))
 }
 
+/// Also each partition is told. A version that has no such field has no other election either.
+fn refused(request: ElectLeadersRequest) -> ElectLeadersResponse {
+    let code = ErrorCode::InvalidRequest.code();
+    let why = StrBytes::from_string(format!("Unknown election type {}", request.election_type));
+    let results = request.topic_partitions.unwrap_or_default().into_iter().map(|topic| {
+        let partitions = topic.partitions.into_iter().map(|index| {
+            let result = PartitionResult::default().with_partition_id(index).with_error_code(code);
+            result.with_error_message(Some(why.clone()))
+        });
+        ReplicaElectionResult::default().with_topic(topic.topic).with_partition_result(partitions.collect())
+    });
+    ElectLeadersResponse::default().with_error_code(code).with_replica_election_results(results.collect())
+}
+
 /// All live partitions when none is asked for.
 fn wanted(view: &RootState, asked: Option<Vec<(String, i32)>>) -> Vec<Wanted> {
     match asked {
@@ -92,9 +105,9 @@ fn wanted(view: &RootState, asked: Option<Vec<(String, i32)>>) -> Vec<Wanted> {
         Some(asked) => {
             let find = |name: &str, index: i32| {
                 let unknown = |what| (ErrorCode::UnknownTopicOrPartition, what);
-                let topic = view.topic_named(name).ok_or(unknown("there is no such topic"))?;
+                let topic = view.topic_named(name).ok_or(unknown("No such topic"))?;
                 let known = (0..topic.live).contains(&index);
-                known.then(|| topic.placement[index as usize]).ok_or(unknown("there is no such partition"))
+                known.then(|| topic.placement[index as usize]).ok_or(unknown("No such partition"))
             };
             asked.into_iter().map(|(name, index)| (name.clone(), index, find(&name, index))).collect()
         }
@@ -105,13 +118,13 @@ async fn elect(admin: &Admin, shard: ShardId, election: i8, within: std::time::D
     if election == UNCLEAN {
         let why = "leaders are elected by a majority of voters alone, and there is none";
         return match cluster::is_led(&admin.cluster, &admin.shards, shard, within).await {
-            true => (ErrorCode::ElectionNotNeeded, Some("the partition has a leader")),
+            true => (ErrorCode::ElectionNotNeeded, Some(NOT_NEEDED)),
             false => (ErrorCode::EligibleLeadersNotAvailable, Some(why)),
         };
     }
     match cluster::elect_preferred(&admin.cluster, &admin.shards, shard, within).await {
         Ok(Elected::Preferred) => (ErrorCode::None, None),
-        Ok(Elected::NotNeeded) => (ErrorCode::ElectionNotNeeded, Some("the preferred leader leads already")),
+        Ok(Elected::NotNeeded) => (ErrorCode::ElectionNotNeeded, Some(NOT_NEEDED)),
         Ok(Elected::Unavailable) => {
             (ErrorCode::PreferredLeaderNotAvailable, Some("the preferred leader is away or behind"))
         }
@@ -123,6 +136,20 @@ async fn elect(admin: &Admin, shard: ShardId, election: i8, within: std::time::D
 mod tests {
     use super::*;
     use crate::admin::sample;
+
+    #[test]
+    fn an_election_of_another_kind_is_refused_for_each_partition() {
+        use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
+        let topic = TopicPartitions::default().with_topic(StrBytes::from_static_str("t").into());
+        let topic = topic.with_partitions(vec![0, 5]);
+        let told =
+            refused(ElectLeadersRequest::default().with_election_type(2).with_topic_partitions(Some(vec![topic])));
+        assert_eq!(told.error_code, 42);
+        let results = &told.replica_election_results[0].partition_result;
+        let told: Vec<_> = results.iter().map(|result| (result.partition_id, result.error_code)).collect();
+        assert_eq!(told, [(0, 42), (5, 42)]);
+        assert_eq!(results[0].error_message.as_deref(), Some("Unknown election type 2"));
+    }
 
     #[test]
     fn all_live_partitions_are_meant_when_none_is_named() {

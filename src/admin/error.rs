@@ -11,7 +11,7 @@ pub enum Error {
     Cluster(#[from] cluster::Error),
     #[error("{0}")]
     InvalidTopic(String),
-    #[error("this server has no topic of this id")]
+    #[error("This server does not host this topic ID.")]
     UnknownTopicId,
     #[error("{0}")]
     InvalidPartitions(String),
@@ -22,15 +22,21 @@ pub enum Error {
     #[error("{0}")]
     InvalidRequest(String),
     #[error("{0}")]
+    PolicyViolation(&'static str),
+    #[error("Topic '{0}' already exists.")]
+    TopicExists(String),
+    #[error("The topic '{0}' does not exist.")]
+    UnknownTopic(String),
+    #[error("{0}")]
     InvalidUpdateVersion(String),
     #[error("{0}")]
     UnsupportedVersion(String),
     /// It was begun and goes on by itself.
     #[error("not finished within the request's timeout; it is being worked on")]
     TimedOut,
-    #[error("an endpoint of another type was asked for")]
+    #[error("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")]
     OtherEndpointType,
-    #[error("endpoint type {0} is not known")]
+    #[error("Unsupported endpoint type {0}")]
     UnknownEndpointType(i8),
     #[error("{0}")]
     InvalidReplicaAssignment(String),
@@ -67,6 +73,9 @@ impl Error {
             Error::InvalidConfig(_) => ErrorCode::InvalidConfig,
             Error::InvalidRequest(_) => ErrorCode::InvalidRequest,
             Error::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
+            Error::PolicyViolation(_) => ErrorCode::PolicyViolation,
+            Error::TopicExists(_) => ErrorCode::TopicAlreadyExists,
+            Error::UnknownTopic(_) => ErrorCode::UnknownTopicOrPartition,
             Error::InvalidUpdateVersion(_) => ErrorCode::InvalidUpdateVersion,
             Error::TimedOut => ErrorCode::RequestTimedOut,
             Error::OtherEndpointType => ErrorCode::MismatchedEndpointType,
@@ -76,6 +85,15 @@ impl Error {
             Error::DuplicateVoter(_) => ErrorCode::DuplicateVoter,
             Error::VoterNotFound(_) => ErrorCode::VoterNotFound,
             Error::VotersChooseThemselves => ErrorCode::InvalidRequest,
+        }
+    }
+
+    /// Names the topic where the root's refusal does not.
+    pub(super) fn of_topic(self, name: &str) -> Error {
+        match self {
+            Error::Cluster(cluster::Error::Refused(RootRefusal::TopicExists)) => Error::TopicExists(name.to_owned()),
+            Error::Cluster(cluster::Error::Refused(RootRefusal::UnknownTopic)) => Error::UnknownTopic(name.to_owned()),
+            other => other,
         }
     }
 

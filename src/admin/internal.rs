@@ -14,6 +14,9 @@ pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
 /// Transactional ids live in its partitions. It has no records either.
 pub const TRANSACTION_STATE: &str = "__transaction_state";
 
+/// What Kafka's brokers keep their own state in, under a name that tools know: the root shard here. No topic has it.
+pub(super) const CLUSTER_METADATA: &str = "__cluster_metadata";
+
 /// Clients neither write to it nor change it.
 pub fn is_internal(name: &str) -> bool {
     matches!(name, CONSUMER_OFFSETS | TRANSACTION_STATE)
@@ -24,6 +27,15 @@ pub fn is_internal(name: &str) -> bool {
 pub(super) fn refuse_internal(name: &str) -> Result<(), Error> {
     match is_internal(name) {
         true => Err(Error::InvalidRequest(format!("{name} is managed by the brokers"))),
+        false => Ok(()),
+    }
+}
+
+/// # Errors
+/// For the name that no topic has.
+pub(super) fn refuse_reserved(name: &str) -> Result<(), Error> {
+    match name == CLUSTER_METADATA {
+        true => Err(Error::InvalidRequest(format!("Creation of internal topic {name} is prohibited."))),
         false => Ok(()),
     }
 }

@@ -3,15 +3,14 @@ use kafka_protocol::messages::list_config_resources_response::ConfigResource;
 use kafka_protocol::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
 use kafka_protocol::protocol::StrBytes;
 
-use crate::admin::resource::{BROKER, CLIENT_METRICS, GROUP, TOPIC};
+use crate::admin::resource::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
 use crate::admin::{Admin, Context};
 use crate::batch::Segments;
 use crate::cluster::{Resource, RootState};
 use crate::protocol::{self, ErrorCode, decode, encode};
 
-/// Kafka's `BROKER_LOGGER`: every broker has one, and ours cannot be set.
-const BROKER_LOGGER: i8 = 8;
-const KINDS: [i8; 5] = [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP];
+/// What has settings here.
+const KINDS: [i8; 4] = [TOPIC, BROKER, CLIENT_METRICS, GROUP];
 
 /// Lists what has settings (KIP-714, KIP-1142). Version 0 is of subscriptions alone, and has no field for the kind.
 ///
@@ -29,7 +28,7 @@ pub async fn list_config_resources(
         (_, kinds) if kinds.is_empty() => KINDS.to_vec(),
         (_, kinds) => kinds,
     };
-    if kinds.iter().any(|kind| !KINDS.contains(kind)) {
+    if kinds.iter().any(|kind| !KINDS.contains(kind) && *kind != BROKER_LOGGER) {
         let refused = ListConfigResourcesResponse::default().with_error_code(ErrorCode::UnsupportedVersion.code());
         return encode(version, &refused);
     }
@@ -49,7 +48,7 @@ fn names(view: &RootState, kind: i8) -> Vec<String> {
     };
     match kind {
         TOPIC => view.live_topics().map(|topic| topic.name.clone()).collect(),
-        BROKER | BROKER_LOGGER => view.brokers().map(|broker| broker.id.to_string()).collect(),
+        BROKER => view.brokers().map(|broker| broker.id.to_string()).collect(),
         GROUP => configured(|resource| match resource {
             Resource::Group(name) => Some(name),
             _ => None,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::admin::describe_cluster::rack;
 use crate::admin::epochs::{self, Epochs};
 use crate::admin::leaders::{self, Placed};
-use crate::admin::{Admin, Context, Error, is_internal, names, operations, topics};
+use crate::admin::{Admin, Context, Error, internal, is_internal, names, operations, topics};
 use crate::batch::Segments;
 use crate::cluster::{self, Broker, RootRefusal, RootState, Topic};
 use crate::protocol::{self, ErrorCode, TopicRef, decode, encode};
@@ -25,7 +25,7 @@ use crate::types::{BrokerId, LeaderEpoch, Partition, ShardId};
 const CREATION_WAIT: Duration = Duration::from_secs(5);
 /// Before this version an empty list stands for all topics, and null cannot be said.
 const EMPTY_IS_NONE_SINCE: i16 = 1;
-/// Kafka refuses ids in 10 and 11, which have the field.
+/// 10 and 11 have the field, and all of a request that uses it is refused, as by Kafka.
 const IDS_SINCE: i16 = 12;
 
 /// # Errors
@@ -37,6 +37,13 @@ pub async fn metadata(
     body: Bytes,
 ) -> Result<Segments, protocol::Error> {
     let request: MetadataRequest = decode(version, body)?;
+    if let Some(topics) = request.topics.as_deref().filter(|topics| names_by_id_too_early(version, topics)) {
+        let refused = topics.iter().map(|topic| {
+            let told = MetadataResponseTopic::default().with_error_code(ErrorCode::InvalidRequest.code());
+            told.with_name(Some(topic.name.clone().unwrap_or_default())).with_topic_id(topic.topic_id)
+        });
+        return encode(version, &MetadataResponse::default().with_topics(refused.collect()));
+    }
     let asked = asked(version, request.topics);
     let create = request.allow_auto_topic_creation && admin.settings.auto_create_topics;
     let failed = prepare(admin, asked.as_deref().unwrap_or_default(), create).await;
@@ -72,6 +79,10 @@ pub async fn metadata(
     encode(version, &answer)
 }
 
+fn names_by_id_too_early(version: i16, topics: &[MetadataRequestTopic]) -> bool {
+    version < IDS_SINCE && topics.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_nil())
+}
+
 /// `None` for all topics. What is asked twice is answered once.
 pub(super) fn asked(version: i16, topics: Option<Vec<MetadataRequestTopic>>) -> Option<Vec<TopicRef>> {
     let topics = topics.filter(|topics| version >= EMPTY_IS_NONE_SINCE || !topics.is_empty())?;
@@ -89,7 +100,7 @@ async fn prepare(admin: &Admin, asked: &[TopicRef], create: bool) -> HashMap<Top
     let deadline = Instant::now() + CREATION_WAIT;
     let unready = asked.iter().filter(|wanted| match view.find(wanted) {
         Some(topic) => topic.live == 0,
-        None => create && matches!(wanted, TopicRef::Name(_)),
+        None => create && matches!(wanted, TopicRef::Name(name) if internal::refuse_reserved(name).is_ok()),
     });
     let unready: Vec<TopicRef> = unready.cloned().collect();
     let results = topics::each(unready, async |wanted: TopicRef| {

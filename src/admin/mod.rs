@@ -5,8 +5,8 @@
 //! - **Promises**: any broker answers every request here, there is no controller to look for. A topic that was answered
 //!   as created exists in every shard that carries it. All brokers name the same leader to the same client.
 //! - **Never does**: touch records or objects, or decide anything itself: the root decides, this room asks.
-//! - **Limits**: [`PARTITIONS_MAX`] partitions per topic and per request, [`CONCURRENT_MAX`] topics of a request at a
-//!   time, [`WAIT_MAX`] per request.
+//! - **Limits**: [`PARTITIONS_MAX`] partitions per topic and [`PARTITIONS_PER_REQUEST_MAX`] made by a request,
+//!   [`CONCURRENT_MAX`] topics of a request at a time, [`WAIT_MAX`] per request.
 //!
 //! One file per API, or per few that belong together; `topics` is what they share.
 
@@ -41,6 +41,7 @@ mod telemetry;
 mod topics;
 mod unregister_broker;
 mod update_features;
+mod user_scram_credentials;
 
 #[cfg(test)]
 mod delete_records_test;
@@ -81,6 +82,7 @@ pub use reassignments::{alter_partition_reassignments, list_partition_reassignme
 pub use telemetry::{Pushed, get_telemetry_subscriptions, push_telemetry};
 pub use unregister_broker::unregister_broker;
 pub use update_features::update_features;
+pub use user_scram_credentials::describe_user_scram_credentials;
 
 use crate::admin::named::Named;
 use crate::cluster::{Cluster, RootState};
@@ -89,8 +91,10 @@ use crate::index::{Replicas, Shards};
 use crate::types::StorageClass;
 use crate::zone::{self, Shown, Zones};
 
-/// Partitions that one topic may have, and that one request may create.
+/// Partitions that one topic may have.
 pub const PARTITIONS_MAX: i32 = 100_000;
+/// Partitions that one request may create, as in Kafka.
+pub const PARTITIONS_PER_REQUEST_MAX: i32 = 10_000;
 /// Topics of one request that are worked on at a time.
 pub const CONCURRENT_MAX: usize = 32;
 /// The longest that a request is kept waiting, whatever it asks for.
@@ -136,6 +140,10 @@ impl From<&Config> for Settings {
 /// Kafka's names for what this broker was started with.
 pub fn static_settings(config: &Config) -> Defaults {
     let listener = |address: &crate::config::HostPort| format!("PLAINTEXT://{address}");
+    fn named<V: clap::ValueEnum>(values: &[V]) -> String {
+        let names = values.iter().filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()));
+        names.collect::<Vec<_>>().join(",")
+    }
     let minutes = config.offsets_retention.as_secs() / 60;
     let settings = [
         ("advertised.listeners", listener(&config.advertise)),
@@ -144,8 +152,10 @@ pub fn static_settings(config: &Config) -> Defaults {
         ("broker.rack", config.zone.clone().unwrap_or_default()),
         ("connections.max.idle.ms", config.connections_max_idle.as_millis().to_string()),
         ("default.replication.factor", config.default_replication_factor.to_string()),
+        ("group.consumer.assignors", named(&config.group_consumer_assignors)),
         ("group.consumer.heartbeat.interval.ms", config.group_consumer_heartbeat_interval.as_millis().to_string()),
         ("group.consumer.max.size", config.group_consumer_max_size.to_string()),
+        ("group.consumer.migration.policy", named(&[config.group_consumer_migration_policy])),
         ("group.consumer.session.timeout.ms", config.group_consumer_session_timeout.as_millis().to_string()),
         ("group.initial.rebalance.delay.ms", config.group_initial_rebalance_delay.as_millis().to_string()),
         ("group.max.session.timeout.ms", config.group_max_session_timeout.as_millis().to_string()),

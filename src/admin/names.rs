@@ -1,7 +1,8 @@
 //! Names of topics, as Kafka allows them (`org.apache.kafka.common.internals.Topic`).
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use crate::admin::Error;
@@ -14,15 +15,18 @@ const NAME_BYTES_MAX: usize = 249;
 pub(super) fn validate(name: &str) -> Result<(), Error> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     let why = match name {
-        "" => "a topic name cannot be empty".to_string(),
-        "." | ".." => "a topic name cannot be '.' or '..'".to_string(),
-        _ if name.len() > NAME_BYTES_MAX => format!("a topic name has at most {NAME_BYTES_MAX} characters"),
+        "" => "the empty string is not allowed".to_string(),
+        "." | ".." => format!("'{name}' is not allowed"),
+        // The name itself may be as long as a request.
+        _ if name.len() > NAME_BYTES_MAX => {
+            format!("its length is longer than the max allowed length {NAME_BYTES_MAX}")
+        }
         _ if !name.bytes().all(allowed) => {
-            format!("topic name {name:?} has characters other than ASCII letters, digits, '.', '_' and '-'")
+            format!("'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'")
         }
         _ => return Ok(()),
     };
-    Err(Error::InvalidTopic(why))
+    Err(Error::InvalidTopic(format!("Topic name is invalid: {why}")))
 }
 
 /// Kafka refuses names that differ in '.' and '_' only, because its metrics cannot tell them apart. Clients and tools
@@ -37,7 +41,7 @@ pub(super) fn refuse_collision(view: &RootState, name: &str) -> Result<(), Error
     }
     let collides = |other: &str| other.len() == name.len() && other != name && fold(other) == folded;
     match view.topics().find(|topic| !topic.deleting && collides(&topic.name)) {
-        Some(other) => Err(Error::InvalidTopic(format!("topic '{name}' collides with the existing '{}'", other.name))),
+        Some(other) => Err(Error::InvalidTopic(format!("Topic '{name}' collides with existing topic: {}", other.name))),
         None => Ok(()),
     }
 }
@@ -49,10 +53,21 @@ fn fold(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Those that come more than once: a request that names a topic twice contradicts itself.
-pub(super) fn repeated<T: Eq + Hash + Clone>(names: impl Iterator<Item = T>) -> HashSet<T> {
-    let mut seen = HashSet::new();
-    names.filter(|name| !seen.insert(name.clone())).collect()
+/// Each part of a request once, and whether it is named more than once: such a request contradicts itself, and is told so
+/// once, as by Kafka.
+pub(super) fn counted<T, K: Eq + Hash>(parts: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<(T, bool)> {
+    let mut places: HashMap<K, usize> = HashMap::new();
+    let mut counted: Vec<(T, bool)> = Vec::new();
+    for part in parts {
+        match places.entry(key(&part)) {
+            Entry::Occupied(place) => counted[*place.get()].1 = true,
+            Entry::Vacant(place) => {
+                place.insert(counted.len());
+                counted.push((part, false));
+            }
+        }
+    }
+    counted
 }
 
 #[cfg(test)]
@@ -84,6 +99,6 @@ mod tests {
 
     #[test]
     fn finds_what_is_named_twice() {
-        assert_eq!(repeated(["a", "b", "a", "a"].into_iter()), HashSet::from(["a"]));
+        assert_eq!(counted(["a", "b", "a", "a"], |name| *name), [("a", true), ("b", false)]);
     }
 }

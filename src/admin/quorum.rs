@@ -13,15 +13,14 @@ use milepost_raft::NodeId;
 use uuid::Uuid;
 
 use crate::admin::error::code_and_message;
+use crate::admin::internal::CLUSTER_METADATA;
 use crate::admin::{Admin, Context, Error};
 use crate::batch::Segments;
 use crate::cluster::{Quorum, QuorumMember, RootState, now_ms};
 use crate::config::HostPort;
-use crate::protocol::{self, decode, encode};
+use crate::protocol::{self, ErrorCode, decode, encode};
 use crate::types::{BrokerId, Timestamp};
 
-/// The one topic that has a quorum, and its partition 0.
-const METADATA_TOPIC: &str = "__cluster_metadata";
 const LEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Listeners have names in Kafka; what brokers reach each other by has this one here.
 const LISTENER: &str = "INTERNAL";
@@ -40,13 +39,13 @@ pub async fn describe_quorum(
 ) -> Result<Segments, protocol::Error> {
     let request: DescribeQuorumRequest = decode(version, body)?;
     let only = |topic: &kafka_protocol::messages::describe_quorum_request::TopicData| {
-        topic.topic_name.as_str() == METADATA_TOPIC
+        topic.topic_name.as_str() == CLUSTER_METADATA
             && topic.partitions.iter().map(|partition| partition.partition_index).eq([0])
     };
-    let told = match request.topics.len() == 1 && request.topics.iter().all(only) {
-        true => admin.cluster.quorum(LEADER_TIMEOUT).await.map_err(Error::from),
-        false => Err(Error::InvalidRequest(format!("only partition 0 of {METADATA_TOPIC} has a quorum"))),
-    };
+    if request.topics.len() != 1 || !request.topics.iter().all(only) {
+        return encode(version, &DescribeQuorumResponse::default().with_topics(unknown(request)));
+    }
+    let told = admin.cluster.quorum(LEADER_TIMEOUT).await.map_err(Error::from);
     let (code, message) = code_and_message(&told);
     let answer = DescribeQuorumResponse::default().with_error_code(code);
     // Messages and nodes came with version 2.
@@ -55,10 +54,22 @@ pub async fn describe_quorum(
     let view = admin.cluster.view();
     let partition = partition(version, &view, &quorum, now_ms());
     let topic = TopicData::default()
-        .with_topic_name(StrBytes::from_static_str(METADATA_TOPIC).into())
+        .with_topic_name(StrBytes::from_static_str(CLUSTER_METADATA).into())
         .with_partitions(vec![partition]);
     let answer = answer.with_topics(vec![topic]);
     encode(version, &if version >= 2 { answer.with_nodes(nodes(&view)) } else { answer })
+}
+
+/// Nothing else has a quorum, and each partition is told so.
+fn unknown(request: DescribeQuorumRequest) -> Vec<TopicData> {
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let told = PartitionData::default().with_partition_index(asked.partition_index);
+            told.with_error_code(ErrorCode::UnknownTopicOrPartition.code())
+        });
+        TopicData::default().with_topic_name(topic.topic_name).with_partitions(partitions.collect())
+    });
+    topics.collect()
 }
 
 fn partition(version: i16, view: &RootState, quorum: &Quorum, now: Timestamp) -> PartitionData {
@@ -180,6 +191,18 @@ fn refusal(
 mod tests {
     use super::*;
     use crate::admin::sample;
+
+    #[test]
+    fn what_has_no_quorum_is_said_of_each_partition() {
+        use kafka_protocol::messages::describe_quorum_request as asked;
+        let partition = |index| asked::PartitionData::default().with_partition_index(index);
+        let topic = asked::TopicData::default().with_topic_name(StrBytes::from_static_str("t").into());
+        let topic = topic.with_partitions(vec![partition(0), partition(7)]);
+        let told = unknown(DescribeQuorumRequest::default().with_topics(vec![topic]));
+        assert_eq!(told[0].topic_name.as_str(), "t");
+        let told: Vec<_> = told[0].partitions.iter().map(|told| (told.partition_index, told.error_code)).collect();
+        assert_eq!(told, [(0, 3), (7, 3)]);
+    }
 
     #[test]
     fn voters_and_observers_are_told_apart_with_what_is_known_of_each() {

@@ -24,7 +24,7 @@ use crate::admin::error::code_and_message;
 use crate::admin::{Admin, Context, Error, topics};
 use crate::batch::Segments;
 use crate::cluster::{RootEntry, RootRefusal, RootState, Shard};
-use crate::protocol::{self, ErrorCode, decode, encode};
+use crate::protocol::{self, decode, encode};
 use crate::types::{BrokerId, ShardId};
 
 /// A partition by name, and the brokers it is to be at; `None` cancels.
@@ -90,7 +90,8 @@ pub async fn alter_partition_reassignments(
         let name = StrBytes::from_string(name).into();
         ReassignableTopicResponse::default().with_name(name).with_partitions(partitions)
     });
-    let answer = AlterPartitionReassignmentsResponse::default().with_responses(responses.collect());
+    let answer =
+        AlterPartitionReassignmentsResponse::default().with_error_message(None).with_responses(responses.collect());
     // The field came with version 1; a shard has as many replicas as the topics in it ask for, for good.
     encode(version, &if version >= 1 { answer.with_allow_replication_factor_change(false) } else { answer })
 }
@@ -146,7 +147,11 @@ fn nodes(view: &RootState, replicas: &[BrokerId]) -> Result<Vec<NodeId>, Error> 
         return Err(Error::InvalidReplicaAssignment(format!("replicas {replicas:?}: none, or one named twice")));
     }
     let node = |id: &BrokerId| {
-        let unknown = || Error::InvalidReplicaAssignment(format!("there is no broker {id}"));
+        let unknown = || {
+            Error::InvalidReplicaAssignment(format!(
+                "The manual partition assignment includes broker {id}, but no such broker is registered."
+            ))
+        };
         view.broker(*id).map(|broker| broker.node).ok_or_else(unknown)
     };
     replicas.iter().map(node).collect()
@@ -173,10 +178,7 @@ pub async fn list_partition_reassignments(
         asked
     });
     let topics = ongoing(&admin.cluster.view(), asked.as_ref());
-    encode(
-        version,
-        &ListPartitionReassignmentsResponse::default().with_error_code(ErrorCode::None.code()).with_topics(topics),
-    )
+    encode(version, &ListPartitionReassignmentsResponse::default().with_error_message(None).with_topics(topics))
 }
 
 /// All that move when none is asked for; what does not move, or is not there, is left out.
@@ -215,6 +217,7 @@ fn told(view: &RootState, index: i32, shard: &Shard) -> OngoingPartitionReassign
 mod tests {
     use super::*;
     use crate::admin::sample;
+    use crate::protocol::ErrorCode;
 
     /// Brokers 0 to 3 on nodes 1 to 4; shard 1 of brokers 0 to 2 carries t-0, t-1 and u-0.
     fn view() -> RootState {

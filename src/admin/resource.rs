@@ -7,6 +7,8 @@ use crate::types::BrokerId;
 /// Kafka's `ConfigResource.Type`.
 pub(super) const TOPIC: i8 = 2;
 pub(super) const BROKER: i8 = 4;
+/// Known to Kafka: its brokers let their log levels be changed one by one. Here they have none that could be.
+pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
@@ -21,8 +23,15 @@ pub(super) fn find(view: &RootState, me: BrokerId, kind: i8, name: &str) -> Resu
         BROKER if name.is_empty() => Ok(Resource::AllBrokers),
         BROKER => match name.parse::<BrokerId>() {
             Ok(id) if id == me => Ok(Resource::Broker(id)),
-            Ok(_) => Err(Error::InvalidRequest(format!("Unexpected broker id, expected {me}, but received {name}"))),
-            Err(_) => Err(Error::InvalidRequest(format!("Node id must be an integer, but it is: {name}"))),
+            Ok(_) => Err(Error::InvalidRequest(format!(
+                "Unexpected broker id, expected {me} or empty string, but received {name}"
+            ))),
+            Err(_) => Err(Error::InvalidRequest(format!("Broker id must be an integer, but it is: {name}"))),
+        },
+        BROKER_LOGGER => match name.parse::<BrokerId>() {
+            Ok(id) if id == me => Err(Error::InvalidRequest("brokers have no loggers that can be set".into())),
+            Ok(_) => Err(Error::InvalidRequest(format!("Unexpected broker id, expected {me} but received {name}"))),
+            Err(_) => Err(Error::InvalidRequest(format!("Broker id must be an integer, but it is: {name}"))),
         },
         CLIENT_METRICS if name.is_empty() => Err(Error::InvalidRequest("Subscription name can't be empty".into())),
         CLIENT_METRICS => bounded(name).map(|name| Resource::ClientMetrics(name.to_owned())),

@@ -19,6 +19,7 @@ use crate::protocol::ErrorCode;
 const OF_TOPIC: i8 = 2;
 const OF_BROKER: i8 = 4;
 const OF_SUBSCRIPTION: i8 = 16;
+const OF_LOGGER: i8 = 8;
 const OF_GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
@@ -63,13 +64,24 @@ async fn settings_are_set_and_told_for_every_kind_of_thing() {
     assert_eq!(told(&mut client, OF_TOPIC, TOPIC, "retention.bytes").await, (Some("7".to_owned()), 3));
     let listed: ListConfigResourcesResponse =
         client.ask(ApiKey::ListConfigResources, 1, &ListConfigResourcesRequest::default()).await;
-    assert_eq!(listed.config_resources.len(), 5, "the topic, broker 0 and its logger, the subscription, the group");
+    assert_eq!(listed.config_resources.len(), 4, "the topic, the broker, the subscription, the group");
+    // Kafka's kind that nothing has here, and one that Kafka does not know either.
+    for (kind, code) in [(OF_LOGGER, ErrorCode::None), (3, ErrorCode::UnsupportedVersion)] {
+        let ask = ListConfigResourcesRequest::default().with_resource_types(vec![kind]);
+        let listed: ListConfigResourcesResponse = client.ask(ApiKey::ListConfigResources, 1, &ask).await;
+        assert_eq!((listed.error_code, listed.config_resources.len()), (code.code(), 0));
+    }
+    let ask = DescribeUserScramCredentialsRequest::default();
+    let users: DescribeUserScramCredentialsResponse = client.ask(ApiKey::DescribeUserScramCredentials, 0, &ask).await;
+    assert_eq!((users.error_code, users.results.len()), (0, 0));
     assert_eq!(alter(&mut client, OF_TOPIC, TOPIC, ("retention.ms", DELETE, "")).await, 0);
     assert_eq!(told(&mut client, OF_TOPIC, TOPIC, "retention.ms").await.1, 5);
 
     for (kind, name, key, value, refusal) in [
         (OF_TOPIC, TOPIC, "retention.ms", "-2", ErrorCode::InvalidConfig),
         (OF_TOPIC, "nowhere", "retention.ms", "1", ErrorCode::UnknownTopicOrPartition),
+        (OF_TOPIC, "nowhere", "retention.ms", "x", ErrorCode::InvalidConfig),
+        (OF_LOGGER, "0", "kafka.server.KafkaApis", "DEBUG", ErrorCode::InvalidRequest),
         (OF_BROKER, "0", "broker.id", "4", ErrorCode::InvalidRequest),
         (OF_BROKER, "1", "log.retention.ms", "4", ErrorCode::InvalidRequest),
         (OF_GROUP, "", "consumer.session.timeout.ms", "50000", ErrorCode::InvalidRequest),

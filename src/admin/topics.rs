@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::admin::assignments;
 use crate::admin::configs::STORAGE_CLASS;
-use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, names};
+use crate::admin::{Admin, CONCURRENT_MAX, Error, PARTITIONS_MAX, Settings, WAIT_MAX, configs, internal, names};
 use crate::cluster::{NewTopic, RootAnswer, RootEntry, RootRefusal, RootState, Topic};
 use crate::types::TopicId;
 
@@ -36,7 +36,7 @@ pub(super) async fn each<T, R, F: Future<Output = R>>(
 /// A request that names a part twice contradicts itself.
 pub(super) fn refuse_repeated(repeated: bool) -> Result<(), Error> {
     match repeated {
-        true => Err(Error::InvalidRequest("the request names this topic more than once".into())),
+        true => Err(Error::InvalidRequest("Duplicate topic name.".into())),
         false => Ok(()),
     }
 }
@@ -47,6 +47,7 @@ pub(super) fn refuse_repeated(repeated: bool) -> Result<(), Error> {
 /// What Kafka would refuse, each with its reason.
 pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic) -> Result<NewTopic, Error> {
     names::validate(&asked.name)?;
+    internal::refuse_reserved(&asked.name)?;
     if view.topic_named(&asked.name).is_some() {
         return Err(RootRefusal::TopicExists.into());
     }
@@ -58,6 +59,9 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
     let (partitions, replication_factor) = match assigned.first() {
         Some(replicas) => (assigned.len() as i32, replicas.len() as u16),
         None => {
+            if asked.replication_factor < -1 || asked.replication_factor == 0 {
+                return Err(no_factor());
+            }
             let partitions = match (asked.num_partitions, settings.partitions_of(&asked.name)) {
                 (-1, Some(partitions)) => partitions,
                 (asked, _) => partitions(settings, asked)?,
@@ -76,8 +80,10 @@ pub(super) fn plan(view: &RootState, settings: &Settings, asked: &CreatableTopic
 }
 
 fn configs(settings: &Settings, asked: &CreatableTopic) -> Result<BTreeMap<String, String>, Error> {
-    let configs = asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
-    let configs = configs::topic::validate(configs)?;
+    // Of a name that is said twice the last counts.
+    let said: BTreeMap<&str, Option<&str>> =
+        asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref())).collect();
+    let configs = configs::topic::validate(said.into_iter())?;
     match configs.get(STORAGE_CLASS) {
         Some(class) if settings.classes.iter().all(|has| has.name() != class) => {
             Err(Error::InvalidConfig(format!("{STORAGE_CLASS}: this cluster has no {class} store")))
@@ -90,7 +96,8 @@ fn partitions(settings: &Settings, asked: i32) -> Result<i32, Error> {
     match asked {
         -1 => Ok(settings.num_partitions),
         1..=PARTITIONS_MAX => Ok(asked),
-        _ => Err(Error::InvalidPartitions(format!("a topic has 1 to {PARTITIONS_MAX} partitions, not {asked}"))),
+        _ if asked > 0 => Err(Error::InvalidPartitions(format!("a topic has at most {PARTITIONS_MAX} partitions"))),
+        _ => Err(Error::InvalidPartitions("Number of partitions was set to an invalid non-positive value.".into())),
     }
 }
 
@@ -103,12 +110,19 @@ pub(super) fn replication_factor(view: &RootState, settings: &Settings, asked: i
     match u16::try_from(wanted) {
         Ok(factor) if factor > 0 && usize::from(factor) <= brokers => Ok(factor),
         Ok(factor) if factor > 0 => {
-            Err(Error::InvalidReplicationFactor(format!("replication factor {factor}, but {brokers} brokers")))
+            let why = format!(
+                "Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be \
+                 reached because only {brokers} broker(s) are registered."
+            );
+            Err(Error::InvalidReplicationFactor(why))
         }
-        _ => {
-            Err(Error::InvalidReplicationFactor(format!("the replication factor must be larger than 0, not {wanted}")))
-        }
+        _ => Err(no_factor()),
     }
+}
+
+fn no_factor() -> Error {
+    let why = "Replication factor must be larger than 0, or -1 to use the default value.";
+    Error::InvalidReplicationFactor(why.into())
 }
 
 impl Admin {
@@ -187,11 +201,26 @@ mod tests {
         for factor in [0, -2, 3, i16::MIN] {
             assert_eq!(code(&view, &asked("t", 1, factor)), ErrorCode::InvalidReplicationFactor);
         }
+        assert_eq!(code(&view, &asked("t", 0, 0)), ErrorCode::InvalidReplicationFactor);
+        assert_eq!(code(&view, &asked("t", 0, 3)), ErrorCode::InvalidPartitions);
+        assert_eq!(code(&view, &asked("__cluster_metadata", 1, 1)), ErrorCode::InvalidRequest);
         let by_hand = asked("t", -1, -1).with_assignments(vec![CreatableReplicaAssignment::default()]);
         assert_eq!(code(&view, &by_hand), ErrorCode::InvalidReplicaAssignment);
-        let config =
-            CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms")).with_value(None);
-        assert_eq!(code(&view, &asked("t", 1, 1).with_configs(vec![config])), ErrorCode::InvalidConfig);
+        assert_eq!(code(&view, &asked("t", 1, 1).with_configs(vec![retention(None)])), ErrorCode::InvalidConfig);
+    }
+
+    fn retention(value: Option<&'static str>) -> CreatableTopicConfig {
+        let config = CreatableTopicConfig::default().with_name(StrBytes::from_static_str("retention.ms"));
+        config.with_value(value.map(StrBytes::from_static_str))
+    }
+
+    #[test]
+    fn of_a_setting_that_is_said_twice_the_last_counts() {
+        let view = sample::cluster(&["a"]);
+        let twice = |first, last| asked("t", 1, 1).with_configs(vec![retention(first), retention(last)]);
+        let new = plan(&view, &sample::settings(), &twice(Some("x"), Some("5"))).unwrap();
+        assert_eq!(new.configs["retention.ms"], "5");
+        assert_eq!(code(&view, &twice(Some("5"), Some("x"))), ErrorCode::InvalidConfig);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::protocol::{self, decode, encode};
 const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
-/// Later versions answer for all features at once.
+/// Later versions do not name the features that were changed.
 const ONE_ANSWER: i16 = 2;
 
 /// All levels change or none does (KIP-584, KIP-778).
@@ -40,15 +40,13 @@ pub async fn update_features(
         Err(e) => Err(e),
     };
     let (code, message) = code_and_message(&done);
-    let response = UpdateFeaturesResponse::default();
-    if version >= ONE_ANSWER {
-        return encode(version, &response.with_error_code(code).with_error_message(message));
+    let response = UpdateFeaturesResponse::default().with_error_code(code).with_error_message(message);
+    if version >= ONE_ANSWER || done.is_err() {
+        return encode(version, &response);
     }
-    let results = request.feature_updates.into_iter().map(|update| {
-        let result = UpdatableFeatureResult::default().with_feature(update.feature);
-        result.with_error_code(code).with_error_message(message.clone())
-    });
-    encode(version, &response.with_error_message(None).with_results(results.collect()))
+    let updates = request.feature_updates.into_iter();
+    let results = updates.map(|update| UpdatableFeatureResult::default().with_feature(update.feature));
+    encode(version, &response.with_results(results.collect()))
 }
 
 /// The levels that change.

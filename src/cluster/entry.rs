@@ -195,7 +195,7 @@ pub enum RootAnswer {
 pub enum RootRefusal {
     #[error("a topic of this name exists")]
     TopicExists,
-    #[error("there is no such topic")]
+    #[error("This server does not host this topic-partition.")]
     UnknownTopic,
     #[error("no shard with this replication factor exists yet")]
     NoShard,

@@ -153,6 +153,10 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         if api == ApiKey::ApiVersions {
             let request: ApiVersionsRequest = protocol::decode(version, body)?;
             let (name, software) = (&request.client_software_name, &request.client_software_version);
+            // The fields came with version 3.
+            if version >= 3 && ![name, software].iter().all(|word| protocol::is_software(word)) {
+                return Ok(reply(protocol::api_versions_refused(version)?));
+            }
             // Once told it stays: a client has no reason to become another. Strings of a frame of bounded size.
             let _ = self.peer.software.set(Arc::new((name.to_string(), software.to_string())));
             debug!(peer = %self.peer, client_id = client_id.as_deref(), %name, version = %software, "client");

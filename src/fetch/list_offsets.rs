@@ -1,7 +1,10 @@
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use futures::future::join_all;
+use kafka_protocol::messages::list_offsets_request::ListOffsetsTopic;
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
-use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 
 use crate::batch::{Segments, records};
 use crate::fetch::Fetch;
@@ -44,18 +47,27 @@ impl Fetch {
     /// The request cannot be decoded: close the connection.
     pub async fn list_offsets(&self, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
         let request: ListOffsetsRequest = protocol::decode(version, body)?;
+        let (topics, repeated) = once(request.topics);
         let mut asked = Vec::new();
-        for topic in &request.topics {
+        for topic in &topics {
             let found = locate::topic(&self.cluster, &TopicRef::Name(topic.name.0.clone()));
-            asked.extend(topic.partitions.iter().map(|want| Asked {
-                place: found.as_ref().map_err(|e| *e).and_then(|topic| locate::partition(topic, want.partition_index)),
-                client_epoch: want.current_leader_epoch,
-                committed: request.isolation_level == READ_COMMITTED,
-                question: question(want.timestamp),
+            asked.extend(topic.partitions.iter().map(|want| {
+                let found = found.as_ref().map_err(|e| *e);
+                let place = match want.partition_index {
+                    index if repeated.contains(&(topic.name.clone(), index)) => Err(ErrorCode::InvalidRequest),
+                    _ if !is_known(version, want.timestamp) => Err(ErrorCode::UnsupportedVersion),
+                    index => found.and_then(|topic| locate::partition(topic, index)),
+                };
+                Asked {
+                    place,
+                    client_epoch: want.current_leader_epoch,
+                    committed: request.isolation_level == READ_COMMITTED,
+                    question: question(want.timestamp),
+                }
             }));
         }
         let mut replies = ask(&self.replicas, &asked).await.into_iter();
-        let topics = request.topics.into_iter().map(|topic| {
+        let topics = topics.into_iter().map(|topic| {
             let replies: Vec<_> = replies.by_ref().take(topic.partitions.len()).collect();
             async move {
                 let partitions =
@@ -190,5 +202,67 @@ fn question(timestamp: Timestamp) -> Option<Question> {
         MAX_TIMESTAMP => Some(Question::MaxTime),
         target if target >= 0 => Some(Question::FromTime(target)),
         _ => None,
+    }
+}
+
+/// Each partition once, and those that the request names more than once: they are told so once.
+fn once(mut topics: Vec<ListOffsetsTopic>) -> (Vec<ListOffsetsTopic>, HashSet<(TopicName, i32)>) {
+    let (mut seen, mut repeated) = (HashSet::new(), HashSet::new());
+    for topic in &mut topics {
+        topic.partitions.retain(|want| {
+            let partition = (topic.name.clone(), want.partition_index);
+            let first = seen.insert(partition.clone());
+            if !first {
+                repeated.insert(partition);
+            }
+            first
+        });
+    }
+    topics.retain(|topic| !topic.partitions.is_empty());
+    (topics, repeated)
+}
+
+/// Whether a timestamp means something in this version: those that are none came one by one.
+fn is_known(version: i16, timestamp: Timestamp) -> bool {
+    match timestamp {
+        LATEST | EARLIEST | 0.. => true,
+        MAX_TIMESTAMP => version >= 7,
+        EARLIEST_LOCAL => version >= 8,
+        LATEST_TIERED => version >= 9,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
+
+    use super::*;
+    use crate::protocol::StrBytes;
+
+    #[test]
+    fn timestamps_with_a_meaning_are_known_from_the_version_that_has_them() {
+        for (timestamp, since) in [(0, 1), (LATEST, 1), (EARLIEST, 1), (-3, 7), (-4, 8), (-5, 9)] {
+            assert!((1..=10).all(|version| is_known(version, timestamp) == (version >= since)), "{timestamp}");
+        }
+        assert!([-6, -7, i64::MIN].iter().all(|timestamp| !is_known(10, *timestamp)));
+    }
+
+    #[test]
+    fn a_partition_is_answered_once() {
+        let topic = |name, partitions: &[i32]| {
+            let partitions =
+                partitions.iter().map(|index| ListOffsetsPartition::default().with_partition_index(*index));
+            let name = StrBytes::from_static_str(name).into();
+            ListOffsetsTopic::default().with_name(name).with_partitions(partitions.collect())
+        };
+        let (topics, repeated) =
+            once(vec![topic("a", &[0, 1, 0]), topic("b", &[0]), topic("a", &[1, 2]), topic("b", &[0])]);
+        let told = topics.iter().map(|topic| {
+            (topic.name.as_str(), topic.partitions.iter().map(|want| want.partition_index).collect::<Vec<_>>())
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [("a", vec![0, 1]), ("b", vec![0]), ("a", vec![2])]);
+        let name = |name| StrBytes::from_static_str(name).into();
+        assert_eq!(repeated, HashSet::from([(name("a"), 0), (name("a"), 1), (name("b"), 0)]));
     }
 }

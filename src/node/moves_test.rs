@@ -199,7 +199,7 @@ async fn the_preferred_voter_is_elected_when_asked_for_and_nobody_uncleanly() {
     let not_needed = ErrorCode::ElectionNotNeeded.code();
     assert_eq!(elect(&mut client, 1, Some(TOPIC)).await, [not_needed]);
     assert_eq!(elect(&mut client, 0, Some("u")).await, [ErrorCode::UnknownTopicOrPartition.code()]);
-    assert_eq!(elect(&mut client, 7, Some(TOPIC)).await, [0; 0]);
+    assert_eq!(elect(&mut client, 7, Some(TOPIC)).await, [ErrorCode::InvalidRequest.code()]);
     let mut order = voters(&nodes[0].cluster().view());
     order.rotate_left(1);
     assert_eq!(alter(&mut client, Some(&order)).await, 0);
@@ -259,8 +259,8 @@ async fn every_broker_knows_the_quorum_and_one_that_is_away_is_removed_for_good(
     timeout(PATIENCE, shown).await.expect("three voters and an observer are never shown");
     let request = DescribeQuorumRequest::default();
     let mut client = Client::connect(&nodes[3]).await;
-    let refused: DescribeQuorumResponse = client.ask(ApiKey::DescribeQuorum, 2, &request).await;
-    assert_eq!(refused.error_code, ErrorCode::InvalidRequest.code());
+    let nothing: DescribeQuorumResponse = client.ask(ApiKey::DescribeQuorum, 2, &request).await;
+    assert_eq!((nothing.error_code, nothing.topics.len()), (0, 0));
 
     let gone = voters(&nodes[0].cluster().view())[1];
     let invalid = ErrorCode::InvalidRequest.code();

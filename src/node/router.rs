@@ -156,6 +156,9 @@ impl Router for Rooms {
             ApiKey::AlterClientQuotas => {
                 reply(async move { admin::alter_client_quotas(&admin, &context, version, body).await })
             }
+            ApiKey::DescribeUserScramCredentials => {
+                reply(async move { admin::describe_user_scram_credentials(&admin, &context, version, body).await })
+            }
             ApiKey::GetTelemetrySubscriptions => {
                 reply(async move { admin::get_telemetry_subscriptions(&admin, &context, version, body).await })
             }

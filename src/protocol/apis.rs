@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 59] = [
+pub const APIS: [Api; 60] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -74,6 +74,7 @@ pub const APIS: [Api; 59] = [
     api(ApiKey::IncrementalAlterConfigs, 0, 1),
     api(ApiKey::DescribeClientQuotas, 0, 1),
     api(ApiKey::AlterClientQuotas, 0, 1),
+    api(ApiKey::DescribeUserScramCredentials, 0, 0),
     api(ApiKey::GetTelemetrySubscriptions, 0, 0),
     api(ApiKey::PushTelemetry, 0, 0),
     api(ApiKey::ListConfigResources, 0, 1),
@@ -147,6 +148,22 @@ pub fn api_versions(version: Option<i16>, features: &Features) -> Result<Segment
     let response = ApiVersionsResponse::default().with_error_code(error.code()).with_api_keys(keys.collect());
     let version = version.unwrap_or(0);
     encode(version, &with_features(response, version, features))
+}
+
+/// The answer to an ApiVersions that says what its client is in words that Kafka does not take.
+///
+/// # Errors
+/// None in practice, as above.
+pub fn api_versions_refused(version: i16) -> Result<Segments, Error> {
+    encode(version, &ApiVersionsResponse::default().with_error_code(ErrorCode::InvalidRequest.code()))
+}
+
+/// The name of a client's software, or its version: letters, digits, dashes and dots, the last two not at the ends
+/// (KIP-511).
+pub fn is_software(word: &str) -> bool {
+    let (first, last) = (word.bytes().next(), word.bytes().last());
+    [first, last].iter().all(|end| end.is_some_and(|b| b.is_ascii_alphanumeric()))
+        && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
 }
 
 /// Tagged fields since version 3, where a range begins at 1: clients before version 4 cannot read a lowest level of 0.
@@ -236,6 +253,16 @@ mod tests {
         assert_eq!(answer.error_code, ErrorCode::UnsupportedVersion.code());
         assert_eq!(answer.api_keys.len(), 1);
         assert_eq!((answer.api_keys[0].api_key, answer.api_keys[0].max_version), (18, 4));
+    }
+
+    #[test]
+    fn software_is_named_in_words_of_letters_and_digits() {
+        for word in ["a", "apache-kafka-java", "4.1.0", "1", "a-.b", "Z9"] {
+            assert!(is_software(word), "{word}");
+        }
+        for word in ["", "-a", "a.", "a b", "a_b", "ä", "a\n", "(a)"] {
+            assert!(!is_software(word), "{word}");
+        }
     }
 
     #[test]

@@ -29,7 +29,9 @@ mod produce_test;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable};
 
-pub use apis::{APIS, Api, ApiSupport, FeatureLevel, Features, api_versions, find, support};
+pub use apis::{
+    APIS, Api, ApiSupport, FeatureLevel, Features, api_versions, api_versions_refused, find, is_software, support,
+};
 pub use error_code::ErrorCode;
 pub use header::{FRONT_BYTES, Front, RequestHeader, response_header};
 pub use kafka_protocol::messages::ApiKey;

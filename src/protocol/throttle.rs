@@ -106,6 +106,7 @@ mod tests {
             UpdateFeatures UpdateFeaturesResponse,
             DescribeClientQuotas DescribeClientQuotasResponse,
             AlterClientQuotas AlterClientQuotasResponse,
+            DescribeUserScramCredentials DescribeUserScramCredentialsResponse,
             GetTelemetrySubscriptions GetTelemetrySubscriptionsResponse,
             PushTelemetry PushTelemetryResponse,
             ListConfigResources ListConfigResourcesResponse,

@@ -2,6 +2,7 @@
 //! while brokers run, for one of them or for all; the second is shown.
 
 use crate::admin::Error;
+use crate::admin::configs::fixed::is_fixed;
 use crate::admin::configs::rule::Rule::{Any, AtLeast};
 use crate::admin::configs::{Config, Kind, TOPIC_CONFIGS, broker_unset, config, refuse_too_much};
 use crate::cluster::Configs;
@@ -32,15 +33,21 @@ const fn kept(name: &'static str, kind: Kind, default: &'static str) -> BrokerCo
     BrokerConfig { config: config(name, name, kind, default, rule, about), dynamic: true }
 }
 
+/// Likewise, with a least value.
+const fn kept_from(least: i64, name: &'static str, kind: Kind, default: &'static str) -> BrokerConfig {
+    let kept = kept(name, kind, default);
+    BrokerConfig { config: Config { rule: AtLeast(least), ..kept.config }, dynamic: kept.dynamic }
+}
+
 const INT_MAX: &str = "2147483647";
 const LONG_MAX: &str = "9223372036854775807";
 
 #[rustfmt::skip]
-pub static BROKER_CONFIGS: [BrokerConfig; 86] = [
+pub static BROKER_CONFIGS: [BrokerConfig; 88] = [
     given("advertised.listeners", Text, "Where clients reach this broker."),
     fixed("auto.create.topics.enable", Boolean, "true", "Metadata creates topics."),
     fixed("auto.leader.rebalance.enable", Boolean, "true", "Leadership goes back to the preferred voter by itself."),
-    kept("background.threads", Int, "10"),
+    kept_from(1, "background.threads", Int, "10"),
     fixed("broker.id", Int, "-1", "This broker's id."),
     given("broker.rack", Text, "This broker's zone."),
     fixed("connections.max.idle.ms", Long, "600000", "A connection without requests is closed after this."),
@@ -49,10 +56,12 @@ pub static BROKER_CONFIGS: [BrokerConfig; 86] = [
     fixed("delete.topic.enable", Boolean, "true", "Topics can be deleted."),
     kept("follower.replication.throttled.rate", Long, LONG_MAX),
     fixed("group.consumer.assignment.interval.ms", Int, "1000", "The shortest time between two assignments."),
+    fixed("group.consumer.assignors", List, "uniform,range", "How partitions are given to the members of consumer groups."),
     fixed("group.consumer.heartbeat.interval.ms", Int, "5000", "How often members of consumer groups say that they are there."),
     fixed("group.consumer.max.heartbeat.interval.ms", Int, "15000", "The most that a group may have."),
     fixed("group.consumer.max.session.timeout.ms", Int, "60000", "The most that a group may have."),
     fixed("group.consumer.max.size", Int, INT_MAX, "Members of a group of the consumer protocol."),
+    fixed("group.consumer.migration.policy", Text, "bidirectional", "Whether groups may go from one protocol to the other."),
     fixed("group.consumer.min.heartbeat.interval.ms", Int, "5000", "The least that a group may have."),
     fixed("group.consumer.min.session.timeout.ms", Int, "45000", "The least that a group may have."),
     fixed("group.consumer.session.timeout.ms", Int, "45000", "A member that is silent for longer is gone."),
@@ -81,11 +90,11 @@ pub static BROKER_CONFIGS: [BrokerConfig; 86] = [
     kept("leader.replication.throttled.rate", Long, LONG_MAX),
     given("listeners", List, "Where clients reach this broker."),
     kept("log.cleaner.backoff.ms", Long, "15000"),
-    kept("log.cleaner.dedupe.buffer.size", Long, "134217728"),
+    kept_from(1 << 20, "log.cleaner.dedupe.buffer.size", Long, "134217728"),
     kept("log.cleaner.io.buffer.load.factor", Double, "0.9"),
     kept("log.cleaner.io.buffer.size", Int, "524288"),
     kept("log.cleaner.io.max.bytes.per.second", Double, "1.7976931348623157E308"),
-    kept("log.cleaner.threads", Int, "1"),
+    kept_from(1, "log.cleaner.threads", Int, "1"),
     given("log.dirs", Text, "Where this broker's Raft logs are."),
     fixed("log.retention.hours", Int, "168", "As log.retention.ms, which comes before it."),
     given("log.retention.minutes", Int, "As log.retention.ms, which comes before it."),
@@ -99,20 +108,20 @@ pub static BROKER_CONFIGS: [BrokerConfig; 86] = [
     given("milepost.internal.listener", Text, "Where other brokers, and the audit, reach it."),
     given("milepost.store", Text, "The cluster's object store."),
     given("node.id", Int, "This broker's id."),
-    kept("num.io.threads", Int, "8"),
-    kept("num.network.threads", Int, "3"),
+    kept_from(1, "num.io.threads", Int, "8"),
+    kept_from(1, "num.network.threads", Int, "3"),
     fixed("num.partitions", Int, "1", "For topics that do not say."),
-    kept("num.recovery.threads.per.data.dir", Int, "2"),
-    kept("num.replica.fetchers", Int, "1"),
+    kept_from(1, "num.recovery.threads.per.data.dir", Int, "2"),
+    kept_from(1, "num.replica.fetchers", Int, "1"),
     fixed("offset.metadata.max.bytes", Int, "4096", "What a client may commit along with an offset."),
     fixed("offsets.retention.minutes", Int, "10080", "Offsets are kept so long after their group has become empty."),
     fixed("offsets.topic.num.partitions", Int, "50", "Over which groups are spread; counts when the first group comes."),
     given("process.roles", List, "Every broker may also vote in the root shard."),
-    kept("producer.id.expiration.ms", Int, "86400000"),
+    kept_from(1, "producer.id.expiration.ms", Int, "86400000"),
     fixed("quota.window.num", Int, "11", "Windows that a client's rate is taken over."),
     fixed("quota.window.size.seconds", Int, "1", "Length of each."),
-    kept("remote.log.manager.copy.max.bytes.per.second", Long, LONG_MAX),
-    kept("remote.log.manager.fetch.max.bytes.per.second", Long, LONG_MAX),
+    kept_from(1, "remote.log.manager.copy.max.bytes.per.second", Long, LONG_MAX),
+    kept_from(1, "remote.log.manager.fetch.max.bytes.per.second", Long, LONG_MAX),
     kept("replica.alter.log.dirs.io.max.bytes.per.second", Long, LONG_MAX),
     fixed("security.inter.broker.protocol", Text, "PLAINTEXT", "How brokers talk to each other."),
     fixed("share.auto.offset.reset", Text, "latest", "Where a share group begins that has read nothing."),
@@ -145,7 +154,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static Config, bool)> {
 /// # Errors
 /// [`Error::InvalidRequest`], which is what Kafka answers of brokers' settings.
 pub fn validate(configs: &Configs) -> Result<(), Error> {
-    let fixed = |name: &&String| find(name).is_some_and(|(_, dynamic)| !dynamic);
+    let fixed = |name: &&String| find(name).map_or_else(|| is_fixed(name), |(_, dynamic)| !dynamic);
     let fixed: Vec<&str> = configs.keys().filter(fixed).map(String::as_str).collect();
     if !fixed.is_empty() {
         return Err(Error::InvalidRequest(format!("Cannot update these configs dynamically: [{}]", fixed.join(", "))));
@@ -185,6 +194,12 @@ mod tests {
         assert!(matches!(refused, Error::InvalidRequest(_)));
         assert!(check("log.flush.interval.messages", "5").is_ok());
         assert!(check("log.retention.ms", "x").is_err());
+        assert!(check("group.consumer.assignors", "x").is_err() && check("replica.lag.time.max.ms", "5").is_err());
+        for (name, _, _) in all().filter(|(name, _, dynamic)| *dynamic && name.contains("threads")) {
+            assert!(check(name, "0").is_err() && check(name, "1").is_ok(), "{name}");
+        }
+        let refused = check("num.io.threads", "0").unwrap_err().to_string();
+        assert_eq!(refused, "Invalid value 0 for configuration num.io.threads: Value must be at least 1");
         assert!(check("no.such", "1").is_ok());
     }
 }

@@ -86,6 +86,10 @@ mod tests {
         for bad in ["x=y", "client_id", "client_id=", "client_id=a=b", "client_id=(a"] {
             assert_eq!(code(MATCH, bad), ErrorCode::InvalidConfig, "{bad}");
         }
+        for (name, bad) in [(METRICS, "none,"), (METRICS, "a,,b"), (MATCH, "client_id=a,")] {
+            assert_eq!(code(name, bad), ErrorCode::InvalidConfig, "{bad}");
+        }
+        assert!(check(METRICS, "").is_ok());
         assert!(check(MATCH, "client_software_name=apache-kafka-java,client_software_version=3.9.*").is_ok());
         assert!(check(METRICS, "org.apache.kafka.producer.,org.apache.kafka.consumer.").is_ok());
     }

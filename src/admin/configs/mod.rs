@@ -7,6 +7,7 @@
 
 pub mod broker;
 pub mod client_metrics;
+mod fixed;
 pub mod group;
 mod layers;
 pub mod pattern;

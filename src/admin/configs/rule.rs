@@ -29,6 +29,10 @@ impl Rule {
             Kind::Int if value.parse::<i32>().is_err() => return Err("Not a number of type INT".into()),
             Kind::Long if value.parse::<i64>().is_err() => return Err("Not a number of type LONG".into()),
             Kind::Double if value.parse::<f64>().is_err() => return Err("Not a number of type DOUBLE".into()),
+            // An empty list is one; an empty part of a list is a slip.
+            Kind::List if !value.is_empty() && value.split(',').any(|part| part.trim().is_empty()) => {
+                return Err("values must not be empty".into());
+            }
             _ => {}
         }
         let number: f64 = value.parse().unwrap_or(0.0);
@@ -93,6 +97,9 @@ mod tests {
             (Rule::Any, Kind::Boolean, "yes", "Expected value to be either true or false"),
             (Rule::OneOf(&["a", "b"]), Kind::String, "c", "String must be one of: a, b"),
             (Rule::EachOf(&["a", "b"]), Kind::List, "a,c", "String must be one of: a, b"),
+            (Rule::EachOf(&["a", "b"]), Kind::List, "a,", "values must not be empty"),
+            (Rule::Any, Kind::List, ", a", "values must not be empty"),
+            (Rule::Any, Kind::List, "a, ,b", "values must not be empty"),
         ];
         for (rule, kind, value, why) in wrong {
             assert_eq!(rule.check("name", kind, value), Err(why.to_owned()));

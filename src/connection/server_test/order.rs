@@ -70,6 +70,20 @@ async fn api_versions_is_answered_here() {
 }
 
 #[tokio::test]
+async fn a_client_that_says_what_it_is_in_other_words_is_told_so_and_may_ask_again() {
+    let running = Running::new(Decoding, Limits::default()).await;
+    let mut client = running.client().await;
+    for (version, body, code) in [(3, b"\x01\x041.0\0", 42), (4, b"\x01\x041.0\0", 42)] {
+        client.write_all(&frame(18, version, 7, body)).await.unwrap();
+        let response: ApiVersionsResponse = decode(version, Bytes::from(answer(&mut client).await.1)).unwrap();
+        assert_eq!((response.error_code, response.api_keys.len()), (code, 0));
+    }
+    client.write_all(&frame(18, 3, 8, b"\x05test\x041.0\0")).await.unwrap();
+    let response: ApiVersionsResponse = decode(3, Bytes::from(answer(&mut client).await.1)).unwrap();
+    assert_eq!(response.error_code, 0);
+}
+
+#[tokio::test]
 async fn an_api_versions_from_the_future_is_answered_in_version_zero() {
     let running = Running::new(Decoding, Limits::default()).await;
     let mut client = running.client().await;
