@@ -13,9 +13,8 @@ impl Coordinator {
                 let error = ErrorCode::InconsistentGroupProtocol;
                 classic::Reply::JoinFailed { error, member: String::new() }
             }
-            classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) | classic::Ask::Leave(_) => {
-                classic::Reply::Failed(ErrorCode::UnknownMemberId)
-            }
+            classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) => classic::Reply::Failed(ErrorCode::UnknownMemberId),
+            classic::Ask::Leave(leavers) => classic::Reply::Each(vec![ErrorCode::UnknownMemberId; leavers.len()]),
             classic::Ask::Commit(_) | classic::Ask::DeleteOffsets(_) => {
                 classic::Reply::Failed(ErrorCode::GroupIdNotFound)
             }
