@@ -221,6 +221,7 @@ async fn tools_see_groups_of_both_protocols() {
     let told: DescribeGroupsResponse = client.ask(ApiKey::DescribeGroups, 6, &request).await;
     assert_eq!(told.groups[0].error_code, ErrorCode::GroupIdNotFound.code(), "no classic group");
     let none = describe(&mut client, 1, "none").await;
+    assert_eq!(none.error_message.as_deref(), Some("Group none not found."));
     assert_eq!(none.error_code, ErrorCode::GroupIdNotFound.code());
     let delete = DeleteGroupsRequest::default().with_groups_names(vec![text("g").into()]);
     let told: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, 2, &delete).await;

@@ -235,7 +235,8 @@ async fn every_version_of_every_group_api_is_answered() {
     assert_eq!(client.committed(9, "g").await, Ok(-1));
     for version in 0..=2 {
         assert_eq!(client.commit(9, "g", None, 1).await, 0);
-        let ask = DeleteGroupsRequest::default().with_groups_names(vec![text("g").into(), text("none").into()]);
+        let names = ["g", "none", "g"].map(|name| text(name).into()).to_vec();
+        let ask = DeleteGroupsRequest::default().with_groups_names(names);
         let told: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, version, &ask).await;
         let codes: Vec<i16> = told.results.iter().map(|result| result.error_code).collect();
         assert_eq!(codes, [0, ErrorCode::GroupIdNotFound.code()], "DeleteGroups {version}");

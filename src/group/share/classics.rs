@@ -18,7 +18,7 @@ impl Coordinator {
             classic::Ask::Commit(_) | classic::Ask::DeleteOffsets(_) => {
                 classic::Reply::Failed(ErrorCode::GroupIdNotFound)
             }
-            classic::Ask::Describe => classic::Reply::Described(None),
+            classic::Ask::Describe => classic::Reply::NotClassic,
             classic::Ask::DeleteGroup if self.has(id) => classic::Reply::Failed(ErrorCode::NonEmptyGroup),
             classic::Ask::DeleteGroup => {
                 let then = Then::Answer(waiter, group::Reply::Classic(classic::Reply::Done));
