@@ -16,7 +16,7 @@ const NEST_MAX: u32 = 1000;
 /// and those where repetitions and alternatives do, each of which is a few frames of the stack;
 const HEIGHT_MAX: usize = 200;
 /// those with more repetitions of repetitions, for each of which there is a table of a name's places;
-const NESTED_MAX: usize = 1000;
+const NESTED_MAX: usize = 256;
 /// and those that count farther, all in all.
 const COUNTS_MAX: usize = 16 * 1024;
 /// No topic has a longer name (Kafka: `Topic.MAX_NAME_LENGTH`).

@@ -47,6 +47,8 @@ struct Translation<'a> {
     out: String,
     depth: usize,
     before: Before,
+    /// Where in `out` it ends.
+    end: usize,
     names: HashSet<&'a str>,
 }
 
@@ -84,15 +86,32 @@ impl<'a> Translation<'a> {
             '*' | '+' | '?' => return self.repeat(&next.to_string()),
             '{' => match self.count()? {
                 Some(count) => return self.repeat(&count),
-                None => self.literal('{'),
+                None => {
+                    self.literal('{');
+                    // RE2/J takes it for a repetition all the same.
+                    self.is(Before::Repetition);
+                    return Ok(());
+                }
             },
             '.' | '^' | '$' => self.out.push(next),
             '[' => self.class()?,
             '\\' => return self.escaped(),
             _ => self.literal(next),
         }
-        self.before = Before::Something;
+        self.is(Before::Something);
         Ok(())
+    }
+
+    /// What ends here may be repeated, or not.
+    fn is(&mut self, before: Before) {
+        (self.before, self.end) = (before, self.out.len());
+    }
+
+    /// Something that is nothing: a repetition after it is one of what was before.
+    fn pass(&mut self) {
+        if self.before == Before::Repetition {
+            self.before = Before::Something;
+        }
     }
 
     fn literal(&mut self, one: char) {
@@ -107,11 +126,10 @@ impl<'a> Translation<'a> {
             Before::Nothing => Err("missing argument to repetition operator".into()),
             Before::Repetition => Err("invalid nested repetition operator".into()),
             Before::Something => {
-                self.out.push_str(operator);
-                if self.take("?") {
-                    self.out.push('?');
-                }
+                let lazy = if self.take("?") { "?" } else { "" };
+                self.out.insert_str(self.end, &format!("{operator}{lazy}"));
                 self.before = Before::Repetition;
+                self.end += operator.len() + lazy.len();
                 Ok(())
             }
         }
@@ -179,6 +197,9 @@ impl<'a> Translation<'a> {
                 end @ (':' | ')') if any || !is_off => {
                     let minus = if off.is_empty() { "" } else { "-" };
                     let is_alone = end == ')';
+                    if is_alone {
+                        self.pass();
+                    }
                     if !is_alone || !on.is_empty() || !off.is_empty() {
                         write!(self.out, "(?{on}{minus}{off}{end}").expect("writing to memory does not fail");
                     }
@@ -197,20 +218,16 @@ impl<'a> Translation<'a> {
                 self.next();
                 let (quoted, rest) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
                 self.rest = rest;
-                for one in quoted.chars() {
-                    self.literal(one);
-                    self.before = Before::Something;
+                if quoted.is_empty() {
+                    self.pass();
+                    return Ok(());
                 }
-                return Ok(());
+                quoted.chars().for_each(|one| self.literal(one));
             }
             'A' | 'z' | 'b' | 'B' => {
                 self.next();
-                self.out.push('\\');
-                self.out.push(next);
-                // What follows is no part of it.
-                self.out.push_str("(?:)");
-                self.before = Before::Something;
-                return Ok(());
+                // Bracketed, since `\b{` would be the beginning of something else.
+                write!(self.out, "(?:\\{next})").expect("writing to memory does not fail");
             }
             _ if self.class_escaped()? => {}
             _ => {
@@ -218,7 +235,7 @@ impl<'a> Translation<'a> {
                 self.literal(one);
             }
         }
-        self.before = Before::Something;
+        self.is(Before::Something);
         Ok(())
     }
 

@@ -57,6 +57,8 @@ fn what_re2_takes_is_read_as_re2_reads_it() {
         ("^*a$+", &["a"], &[""]),
         (r"\b{start}", &[], &["start", "{start}"]),
         ("(x{100}){2,}", &[], &["x"]),
+        (r"a(?i)*\Q\E?", &["", "aa"], &["A"]),
+        (r"\b?a\B?\z+", &["a"], &["b"]),
     ];
     for (pattern, yes, no) in cases {
         yes.iter().for_each(|name| assert!(matches(pattern, name), "{pattern} {name}"));
@@ -94,6 +96,7 @@ fn what_is_no_expression_is_refused() {
         ("a**", "invalid nested repetition operator"),
         ("a{2}{3}", "invalid nested repetition operator"),
         ("a???", "invalid nested repetition operator"),
+        ("{*", "invalid nested repetition operator"),
         ("a{9,1}", "invalid repeat count"),
         ("x{1001}", "invalid repeat count"),
         ("[z-a]", "invalid character class range"),
@@ -121,8 +124,9 @@ fn no_expression_takes_long() {
     assert!(!matches("(a|a|aa)*b", &name));
     assert!(matches("((a{0,250}){0,250}){0,250}", &name));
     assert!(!matches("((a?){1000}){1000}b", &name));
-    for round in ["|b)+", ")+", "|b){1,2}", r"|\b)*", "?){1000}"] {
-        let high = format!("{}a{}", "(".repeat(60), round.repeat(60));
+    // As deep as they may be, on a stack as small as a task has.
+    for (round, deep) in [("|b)+", 95), (")+", 190), ("|b){1,2}", 95), (r"|\b)*", 95), ("?){1000}", 60)] {
+        let high = format!("{}a{}", "(".repeat(deep), round.repeat(deep));
         assert!(!matches(&format!("{high}c"), &name), "{round}");
     }
 }
