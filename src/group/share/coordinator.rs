@@ -151,6 +151,8 @@ impl Coordinator {
                     if let Err((error, why)) =
                         self.groups.admit(id, logged.is_some(), beat.epoch, self.settings.groups_max)
                     {
+                        let is_unknown = error == ErrorCode::GroupIdNotFound;
+                        let why = if is_unknown { format!("Share group {id} not found.") } else { why };
                         return self.answer(waiter, Reply::failed(error, why));
                     }
                     let (timeout, new) = (self.settings.session_timeout_of(id, view), || Live::new(slot));
