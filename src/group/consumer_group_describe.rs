@@ -14,6 +14,7 @@ use crate::shard::group::Assignment;
 
 /// Since this version a member's protocol is told.
 const TYPE_SINCE: i16 = 1;
+const CLASSIC: i8 = 0;
 const CONSUMER: i8 = 1;
 
 /// # Errors
@@ -57,6 +58,12 @@ fn told(id: GroupId, reply: Reply, view: &RootState, version: i16) -> DescribedG
 fn member_told(member: MemberDescribed, view: &RootState, version: i16) -> Member {
     let text = StrBytes::from_string;
     let who = member.who;
+    let kind = if who.classic.is_some() { CLASSIC } else { CONSUMER };
+    // It has those too that it is to let go of.
+    let mut has = member.current.assigned;
+    for (topic, partitions) in member.current.revoking {
+        has.entry(topic).or_default().extend(partitions);
+    }
     let told = Member::default()
         .with_member_id(text(member.id))
         .with_instance_id(who.instance.map(text))
@@ -66,9 +73,9 @@ fn member_told(member: MemberDescribed, view: &RootState, version: i16) -> Membe
         .with_client_host(text(who.client_host))
         .with_subscribed_topic_names(who.topics.into_iter().map(|name| text(name).into()).collect())
         .with_subscribed_topic_regex(who.pattern.map(text))
-        .with_assignment(named(member.current.assigned, view))
+        .with_assignment(named(has, view))
         .with_target_assignment(named(member.target, view));
-    if version >= TYPE_SINCE { told.with_member_type(CONSUMER) } else { told }
+    if version >= TYPE_SINCE { told.with_member_type(kind) } else { told }
 }
 
 /// A topic that is gone has no name any more.
@@ -79,4 +86,22 @@ fn named(assignment: Assignment, view: &RootState) -> ToldAssignment {
         Some(told.with_partitions(partitions.into_iter().collect()))
     });
     ToldAssignment::default().with_topic_partitions(topics.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::group::{ClassicMember, Current, Who};
+
+    #[test]
+    fn members_are_told_with_the_protocol_they_speak() {
+        let type_of = |classic: Option<ClassicMember>| {
+            let who = Who { classic, ..Who::default() };
+            let (current, target) = (Current::default(), Assignment::new());
+            let member = MemberDescribed { id: "a".into(), who, current, target };
+            member_told(member, &RootState::default(), TYPE_SINCE).member_type
+        };
+        let classic = ClassicMember { session_timeout_ms: 1, protocols: Vec::new() };
+        assert_eq!((type_of(Some(classic)), type_of(None)), (CLASSIC, CONSUMER));
+    }
 }

@@ -220,7 +220,15 @@ async fn tools_see_groups_of_both_protocols() {
     let request = DescribeGroupsRequest::default().with_groups(vec![text("g").into()]);
     let told: DescribeGroupsResponse = client.ask(ApiKey::DescribeGroups, 6, &request).await;
     assert_eq!(told.groups[0].error_code, ErrorCode::GroupIdNotFound.code(), "no classic group");
+    Member::joined(&mut client, "b").await;
+    beat(&mut client, 1, &heartbeat(&member.id, member.epoch)).await;
+    let group = describe(&mut client, 1, "g").await;
+    let of = |all: &consumer_group_describe_response::Assignment| all.topic_partitions[0].partitions.clone();
+    let one = &group.members[0];
+    assert_eq!((of(&one.assignment), of(&one.target_assignment)), (vec![0, 1], vec![0]), "it has not let go yet");
+    beat(&mut client, 1, &heartbeat(&text("b"), -1)).await;
     let none = describe(&mut client, 1, "none").await;
+    assert_eq!(none.error_message.as_deref(), Some("Group none not found."));
     assert_eq!(none.error_code, ErrorCode::GroupIdNotFound.code());
     let delete = DeleteGroupsRequest::default().with_groups_names(vec![text("g").into()]);
     let told: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, 2, &delete).await;

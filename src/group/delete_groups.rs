@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
@@ -13,7 +15,9 @@ use crate::share;
 pub async fn delete_groups(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
     let request: DeleteGroupsRequest = decode(version, body)?;
     let mut results = Vec::with_capacity(request.groups_names.len());
-    for id in request.groups_names {
+    let mut seen = HashSet::new();
+    // Whoever is named twice is answered once.
+    for id in request.groups_names.into_iter().filter(|id| seen.insert(id.clone())) {
         let error = match groups.forget_shares(&id).await {
             Ok(()) => error_of(groups.ask(&id, Ask::DeleteGroup).await),
             Err(error) => error,

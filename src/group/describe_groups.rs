@@ -31,8 +31,9 @@ fn told(id: GroupId, reply: Reply, version: i16) -> DescribedGroup {
     let answer = DescribedGroup::default();
     let described = match reply {
         Reply::Described(Some(described)) => described,
-        Reply::Described(None) => {
-            let why = StrBytes::from_string(format!("Group {} not found.", id.as_str()));
+        reply @ (Reply::Described(None) | Reply::NotClassic) => {
+            let what = if reply == Reply::NotClassic { "is not a classic group" } else { "not found" };
+            let why = StrBytes::from_string(format!("Group {} {what}.", id.as_str()));
             let dead = answer.with_group_id(id).with_group_state(StrBytes::from_static_str("Dead"));
             return match version >= NOT_FOUND_SINCE {
                 true => dead.with_error_code(ErrorCode::GroupIdNotFound.code()).with_error_message(Some(why)),

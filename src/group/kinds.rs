@@ -89,7 +89,9 @@ impl Kinds {
                 self.consumer.ask(now, view, (slot, id), None, consumer::Ask::Beat(beat), waiter);
             }
             Ask::Consumer(consumer::Ask::Describe) if !is_consumer => {
-                let why = format!("Group {id} is not a consumer group.");
+                let is_there = applied.is_some() || self.classic.has(id);
+                let what = if is_there { "is not a consumer group" } else { "not found" };
+                let why = format!("Group {id} {what}.");
                 let reply = consumer::Reply::failed(ErrorCode::GroupIdNotFound, why);
                 self.consumer.answer(waiter, Reply::Consumer(reply));
             }

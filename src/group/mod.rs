@@ -78,7 +78,7 @@ pub use offset_delete::offset_delete;
 pub use offset_fetch::offset_fetch;
 pub(crate) use place::{place_in, refusal};
 pub(crate) use reign::outcome;
-pub use share_group_describe::{ShareGroupSeen, share_group_describe};
+pub use share_group_describe::{ShareGroupSeen, ShareGroupUnseen, share_group_describe};
 pub use share_group_heartbeat::share_group_heartbeat;
 pub use sync_group::sync_group;
 pub use txn_offset_commit::txn_offset_commit;
@@ -204,6 +204,7 @@ fn error_of(reply: classic::Reply) -> ErrorCode {
     use classic::Reply;
     match reply {
         Reply::Failed(error) | Reply::JoinFailed { error, .. } => error,
+        Reply::NotClassic => ErrorCode::GroupIdNotFound,
         Reply::Done | Reply::Joined(_) | Reply::Synced { .. } | Reply::Each(_) | Reply::Described(_) => ErrorCode::None,
     }
 }

@@ -21,12 +21,10 @@ pub async fn offset_delete(groups: &Groups, version: i16, body: Bytes) -> Result
         known.extend(indexes.map(|index| (topic.name.to_string(), Partition { topic: found.id, index })));
     }
     let answer = OffsetDeleteResponse::default();
-    let each = match known.is_empty() {
-        true => Vec::new(),
-        false => match groups.ask_named(&request.group_id, Ask::DeleteOffsets(known.clone())).await {
-            Reply::Each(each) => each,
-            other => return encode(version, &answer.with_error_code(error_of(other).code())),
-        },
+    // Asked also where no topic is known: what is wrong with the group comes first.
+    let each = match groups.ask_named(&request.group_id, Ask::DeleteOffsets(known.clone())).await {
+        Reply::Each(each) => each,
+        other => return encode(version, &answer.with_error_code(error_of(other).code())),
     };
     let code_of = |name: &str, index: i32| {
         let asked = known.iter().position(|(topic, partition)| topic == name && partition.index == index);

@@ -222,10 +222,21 @@ async fn every_version_of_every_group_api_is_answered() {
     let told: OffsetDeleteResponse = client.ask(ApiKey::OffsetDelete, 0, &ask).await;
     let codes: Vec<i16> = told.topics[0].partitions.iter().map(|partition| partition.error_code).collect();
     assert_eq!(codes, [0, ErrorCode::UnknownTopicOrPartition.code()]);
+    let partitions = vec![OffsetDeleteRequestPartition::default()];
+    let unknown = OffsetDeleteRequestTopic::default().with_name(text("none").into()).with_partitions(partitions);
+    let named = [("", ErrorCode::InvalidGroupId), ("none", ErrorCode::GroupIdNotFound), ("g", ErrorCode::None)];
+    for ((group, error), topics) in named.into_iter().flat_map(|one| [(one, vec![unknown.clone()]), (one, vec![])]) {
+        let ask = OffsetDeleteRequest::default().with_group_id(text(group).into()).with_topics(topics);
+        let told: OffsetDeleteResponse = client.ask(ApiKey::OffsetDelete, 0, &ask).await;
+        assert_eq!(told.error_code, error.code(), "{group}, {}", ask.topics.len());
+        let codes = told.topics.iter().flat_map(|topic| topic.partitions.iter().map(|one| one.error_code));
+        assert!(codes.into_iter().all(|code| code == ErrorCode::UnknownTopicOrPartition.code()));
+    }
     assert_eq!(client.committed(9, "g").await, Ok(-1));
     for version in 0..=2 {
         assert_eq!(client.commit(9, "g", None, 1).await, 0);
-        let ask = DeleteGroupsRequest::default().with_groups_names(vec![text("g").into(), text("none").into()]);
+        let names = ["g", "none", "g"].map(|name| text(name).into()).to_vec();
+        let ask = DeleteGroupsRequest::default().with_groups_names(names);
         let told: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, version, &ask).await;
         let codes: Vec<i16> = told.results.iter().map(|result| result.error_code).collect();
         assert_eq!(codes, [0, ErrorCode::GroupIdNotFound.code()], "DeleteGroups {version}");

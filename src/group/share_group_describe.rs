@@ -22,6 +22,9 @@ pub struct ShareGroupSeen {
     pub topics: BTreeSet<String>,
 }
 
+/// Why not, for programs and for people.
+pub type ShareGroupUnseen = (ErrorCode, String);
+
 /// # Errors
 /// The body does not follow the protocol.
 pub async fn share_group_describe(groups: &Groups, version: i16, body: Bytes) -> Result<Segments, protocol::Error> {
@@ -47,29 +50,30 @@ impl Groups {
     ///
     /// # Errors
     /// Another broker is to be asked, or a later moment; there is no such share group.
-    pub async fn share_group(&self, group: &str) -> Result<ShareGroupSeen, ErrorCode> {
+    pub async fn share_group(&self, group: &str) -> Result<ShareGroupSeen, ShareGroupUnseen> {
         self.see_share_group(group, Ask::Describe).await
     }
 
-    /// Likewise, of a group that is made if there is none of any kind.
+    /// Likewise, of a group that is to be changed: where there is none of any kind it is made, or seen as one without
+    /// members.
     ///
     /// # Errors
     /// Another broker is to be asked, or a later moment; the group is of another kind.
-    pub async fn share_group_or_new(&self, group: &str) -> Result<ShareGroupSeen, ErrorCode> {
-        match group.is_empty() {
-            true => Err(ErrorCode::InvalidGroupId),
-            false => self.see_share_group(group, Ask::Create).await,
-        }
+    pub async fn share_group_or_new(&self, group: &str, makes: bool) -> Result<ShareGroupSeen, ShareGroupUnseen> {
+        self.see_share_group(group, if makes { Ask::Create } else { Ask::Look }).await
     }
 
-    async fn see_share_group(&self, group: &str, ask: Ask) -> Result<ShareGroupSeen, ErrorCode> {
+    async fn see_share_group(&self, group: &str, ask: Ask) -> Result<ShareGroupSeen, ShareGroupUnseen> {
+        if group.is_empty() {
+            return Err((ErrorCode::InvalidGroupId, "The group id is invalid.".into()));
+        }
         match self.ask_share(group, ask).await {
             Reply::Described(described) => {
                 let topics = described.members.iter().flat_map(|found| &found.member.who.topics);
                 Ok(ShareGroupSeen { members: described.members.len(), topics: topics.cloned().collect() })
             }
-            Reply::Failed { error, .. } => Err(error),
-            Reply::Beaten(_) => Err(ErrorCode::UnknownServerError),
+            Reply::Failed { error, why } => Err((error, why)),
+            Reply::Beaten(_) => Err((ErrorCode::UnknownServerError, String::new())),
         }
     }
 }

@@ -86,7 +86,7 @@ async fn members_share_partitions_and_tools_see_them() {
     assert_eq!(delete(&mut client).await, ErrorCode::NonEmptyGroup.code());
     for member in ["a", "b"] {
         let left = beat(&mut client, &heartbeat(member, -1)).await;
-        assert_eq!((left.error_code, left.member_epoch), (0, -1));
+        assert_eq!((left.error_code, left.member_epoch, left.heartbeat_interval_ms), (0, -1, 0));
     }
     assert_eq!(list(&mut client, "empty", "share").await, 1);
     assert_eq!(describe(&mut client, "g").await.group_state.as_str(), "Empty");
@@ -143,9 +143,11 @@ async fn what_a_share_group_is_not_asked_has_kafkas_codes() {
     let request = DescribeGroupsRequest::default().with_groups(vec![text("g").into()]);
     let answer: DescribeGroupsResponse = client.ask(ApiKey::DescribeGroups, 6, &request).await;
     assert_eq!(answer.groups[0].error_code, ErrorCode::GroupIdNotFound.code());
+    assert_eq!(answer.groups[0].error_message.as_deref(), Some("Group g is not a classic group."));
     let request = ConsumerGroupDescribeRequest::default().with_group_ids(vec![text("g").into()]);
     let answer: ConsumerGroupDescribeResponse = client.ask(ApiKey::ConsumerGroupDescribe, 1, &request).await;
     assert_eq!(answer.groups[0].error_code, ErrorCode::GroupIdNotFound.code());
+    assert_eq!(answer.groups[0].error_message.as_deref(), Some("Group g is not a consumer group."));
 
     let off = FeatureUpdateKey::default().with_feature(text("share.version")).with_max_version_level(0);
     let off = UpdateFeaturesRequest::default().with_feature_updates(vec![off.with_upgrade_type(SAFE_DOWNGRADE)]);

@@ -30,6 +30,8 @@ struct Run {
     last: Offset,
     /// How often they were delivered, this time included.
     count: u16,
+    /// Of what was handed out at first, of which this may be a part.
+    size: u64,
     state: State,
 }
 
@@ -66,10 +68,14 @@ impl Delivery {
         let mut end = progress.start;
         for run in &progress.runs {
             if run.first > end {
-                runs.insert(end, Run { last: run.first - 1, count: 0, state: State::Available });
+                runs.insert(
+                    end,
+                    Run { last: run.first - 1, count: 0, size: size(end, run.first - 1), state: State::Available },
+                );
             }
             let state = if run.done { State::Done } else { State::Available };
-            runs.insert(run.first, Run { last: run.last, count: run.count, state });
+            let size = size(run.first, run.last);
+            runs.insert(run.first, Run { last: run.last, count: run.count, size, state });
             end = run.last + 1;
         }
         Delivery { epoch: progress.epoch, start: progress.start, end, runs, ..Delivery::default() }
@@ -81,15 +87,34 @@ impl Delivery {
 
     /// What may be delivered now, oldest first: records below `limit`, at most so many, and none that is `window_max`
     /// records or more behind the start, so that a record that nobody takes does not let the list of the others grow.
-    pub fn offer(&self, limit: Offset, records_max: u64, window_max: u64) -> Vec<(Offset, Offset)> {
+    ///
+    /// Records that have been delivered half as often as they may be come by themselves, in ever smaller parts, the last time
+    /// one by one: one that brings its readers down takes few others along (Kafka: `shouldThrottleRecordsDelivery`).
+    pub fn offer(&self, limit: Offset, records_max: u64, window_max: u64, count_max: u16) -> Vec<(Offset, Offset)> {
+        let suspect = count_max.div_ceil(2).max(2);
+        let mut is_wary = false;
         let mut left = records_max;
         let mut offered: Vec<(Offset, Offset)> = Vec::new();
         let fresh_end = limit.min(self.start.saturating_add(window_max as Offset));
         let known = self.runs.iter().filter(|(_, run)| run.state == State::Available);
-        let known = known.map(|(first, run)| (*first, run.last.min(limit - 1)));
-        for (first, last) in known.chain([(self.end, fresh_end - 1)]) {
-            if left == 0 || first > last {
+        let known = known.map(|(first, run)| (*first, run.last.min(limit - 1), run.count, run.size));
+        for (first, last, count, size) in known.chain([(self.end, fresh_end - 1, 0, 0)]) {
+            if left == 0 {
+                break;
+            }
+            if first > last {
                 continue;
+            }
+            let (is_suspect, is_last) = (count >= suspect, count.saturating_add(1) >= count_max);
+            if let Some((_, before)) = offered.last() {
+                let goes_along = if is_wary { is_suspect && !is_last && before + 1 == first } else { !is_suspect };
+                if !goes_along {
+                    break;
+                }
+            } else if is_suspect {
+                is_wary = true;
+                let part = size.checked_shr(u32::from(count - suspect) + 1).unwrap_or(0).max(1);
+                left = left.min(if is_last { 1 } else { part });
             }
             let last = last.min(first.saturating_add(left.min(Offset::MAX as u64) as Offset - 1));
             left -= (last - first + 1) as u64;
@@ -106,7 +131,7 @@ impl Delivery {
         let mut acquired: Vec<Range> = Vec::new();
         for (first, last) in ranges.iter().copied() {
             if last >= self.end {
-                let fresh = Run { last, count: 0, state: State::Available };
+                let fresh = Run { last, count: 0, size: size(self.end, last), state: State::Available };
                 self.runs.insert(self.end, fresh);
                 self.end = last + 1;
             }
@@ -267,6 +292,10 @@ impl Delivery {
             self.runs.insert(at, rest);
         }
     }
+}
+
+fn size(first: Offset, last: Offset) -> u64 {
+    (last - first + 1).try_into().unwrap_or(0)
 }
 
 fn push(all: &mut Vec<Decided>, run: Decided) {

@@ -25,7 +25,7 @@ fn run(first: Offset, last: Offset, count: u16, done: bool) -> Run {
 }
 
 fn acquire(delivery: &mut Delivery, member: &str, now: Instant, limit: Offset, records: u64) -> Vec<Range> {
-    let offered = delivery.offer(limit, records, 1000);
+    let offered = delivery.offer(limit, records, 1000, u16::MAX);
     delivery.acquire(&member.into(), now + LOCK, &offered)
 }
 
@@ -112,15 +112,48 @@ fn what_never_reached_its_member_was_not_delivered() {
 fn a_record_that_nobody_settles_stops_the_others_in_time() {
     let mut delivery = Delivery::default();
     let until = Instant::now() + LOCK;
-    assert_eq!(delivery.offer(10_000, 1, 100), [(0, 0)]);
+    assert_eq!(delivery.offer(10_000, 1, 100, COUNT_MAX), [(0, 0)]);
     delivery.acquire(&"slow".into(), until, &[(0, 0)]);
-    let offered = delivery.offer(10_000, 10_000, 100);
+    let offered = delivery.offer(10_000, 10_000, 100, COUNT_MAX);
     assert_eq!(offered, [(1, 99)]);
     delivery.acquire(&"fast".into(), until, &offered);
     settle(&mut delivery, "fast", &[ack(1, 99, AckKind::Accept)]).unwrap();
-    assert_eq!(delivery.offer(10_000, 10_000, 100), []);
+    assert_eq!(delivery.offer(10_000, 10_000, 100, COUNT_MAX), []);
     settle(&mut delivery, "slow", &[ack(0, 0, AckKind::Accept)]).unwrap();
-    assert_eq!(delivery.offer(10_000, 5, 100), [(100, 104)]);
+    assert_eq!(delivery.offer(10_000, 5, 100, COUNT_MAX), [(100, 104)]);
+}
+
+#[test]
+fn records_that_fail_again_and_again_come_by_themselves_in_ever_smaller_parts() {
+    const MAX: u16 = 5;
+    let mut delivery = Delivery::default();
+    let mut fail = |limit| {
+        let offered = delivery.offer(limit, 100, 1000, MAX);
+        let got = delivery.acquire(&"a".into(), Instant::now() + LOCK, &offered);
+        delivery.release("a", MAX);
+        got
+    };
+    // As Kafka 4.4 delivers them.
+    for (count, limit) in [(1, 8), (2, 8)] {
+        assert_eq!(fail(limit), [range(0, 7, count)]);
+    }
+    assert_eq!(fail(10), [range(0, 7, 3), range(8, 9, 1)]);
+    assert_eq!(fail(10), [range(0, 3, 4)], "half of what they came with");
+    (0..4).for_each(|one| assert_eq!(fail(10), [range(one, one, MAX)], "alone"));
+    assert_eq!(fail(10), [range(4, 7, 4)]);
+    (4..8).for_each(|one| assert_eq!(fail(10), [range(one, one, MAX)], "alone"));
+    assert_eq!(fail(12), [range(8, 9, 2), range(10, 11, 1)], "others come together again");
+}
+
+#[test]
+fn suspects_come_alone_whatever_is_available_beside_them() {
+    let mut delivery =
+        Delivery::load(&Progress { epoch: 1, start: 0, runs: vec![run(0, 1, 1, false), run(2, 9, 6, false)] });
+    assert_eq!(delivery.offer(20, 100, 1000, 10), [(0, 1)]);
+    let held = delivery.acquire(&"a".into(), Instant::now() + LOCK, &[(0, 1)]);
+    assert_eq!(held, [range(0, 1, 2)]);
+    assert_eq!(delivery.offer(20, 100, 1000, 10), [(2, 3)], "a quarter");
+    assert_eq!(delivery.offer(20, 1, 1000, 10), [(2, 2)], "or less, where less is asked for");
 }
 
 #[test]
@@ -201,7 +234,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Acquire { member, records } => {
-                    let offered = delivery.offer(LIMIT, records, WINDOW);
+                    let offered = delivery.offer(LIMIT, records, WINDOW, COUNT_MAX);
                     let total: Offset = offered.iter().map(|(first, last)| last - first + 1).sum();
                     prop_assert!(total as u64 <= records);
                     let got = delivery.acquire(&member.to_string().into(), now + LOCK, &offered);

@@ -1,7 +1,7 @@
 //! Where share groups have come to, and having them begin elsewhere: at the broker that coordinates the group, which asks
 //! the leaders of the shards.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use kafka_protocol::messages::{
 
 use crate::batch::Segments;
 use crate::cluster::Cluster;
-use crate::group::{Groups, ShareGroupSeen};
+use crate::group::{Groups, ShareGroupSeen, ShareGroupUnseen};
 use crate::index::Shards;
 use crate::protocol::{self, ErrorCode, StrBytes, decode, encode};
 use crate::share::Share;
@@ -32,6 +32,8 @@ use crate::types::{Offset, Partition, ROOT_SHARD, ShardId, TopicId};
 
 /// Of a partition that the group has not come to.
 const NONE: Offset = -1;
+/// Kafka's words for a partition that is not there.
+const NO_PARTITION: &str = "This server does not host this topic-partition.";
 
 /// DescribeShareGroupOffsets (API 90).
 ///
@@ -48,27 +50,40 @@ pub async fn describe_share_group_offsets(
         let answer = DescribeShareGroupOffsetsResponseGroup::default().with_group_id(group.group_id.clone());
         match described(share, groups, group).await {
             Ok(topics) => answer.with_topics(topics),
-            Err(error) => answer.with_error_code(error.code()),
+            Err((error, why)) => answer.with_error_code(error.code()).with_error_message(told(why)),
         }
     });
     let groups = join_all(each).await;
     encode(version, &DescribeShareGroupOffsetsResponse::default().with_groups(groups))
 }
 
+/// A group that is not there, or is no share group, has come nowhere: that is no error (Kafka:
+/// `GroupCoordinatorService.describeShareGroupOffsets`). Nor is it one of a partition that is not there.
 async fn described(
     share: &Share,
     groups: &Groups,
     group: &DescribeShareGroupOffsetsRequestGroup,
-) -> Result<Vec<DescribeShareGroupOffsetsResponseTopic>, ErrorCode> {
-    groups.share_group(&group.group_id).await?;
+) -> Result<Vec<DescribeShareGroupOffsetsResponseTopic>, ShareGroupUnseen> {
+    let seen = match groups.share_group(&group.group_id).await {
+        Ok(seen) => Some(seen),
+        Err((ErrorCode::GroupIdNotFound | ErrorCode::InvalidGroupId, _)) => None,
+        Err(unseen) => return Err(unseen),
+    };
     let of = |one: Described| {
         let answer = DescribeShareGroupOffsetsResponsePartition::default().with_partition_index(one.partition.index);
         answer.with_start_offset(one.start).with_leader_epoch(one.leader_epoch).with_error_code(one.error)
     };
     let Some(wanted) = &group.topics else {
+        let Some(seen) = seen else { return Ok(Vec::new()) };
         let mut topics: BTreeMap<StrBytes, DescribeShareGroupOffsetsResponseTopic> = BTreeMap::new();
         let view = share.cluster.view();
-        for one in share.everything(&group.group_id).await? {
+        let mut all = share.everything(&group.group_id).await.map_err(|error| (error, String::new()))?;
+        let known: HashSet<Partition> = all.iter().map(|one| one.partition).collect();
+        for topic in seen.topics.iter().filter_map(|name| view.topic_named(name)).filter(|topic| !topic.deleting) {
+            let partitions = (0..topic.live).map(|index| Partition { topic: topic.id, index });
+            all.extend(partitions.filter(|partition| !known.contains(partition)).map(nowhere));
+        }
+        for one in all {
             let Some(topic) = view.topic(one.partition.topic) else { continue };
             let name = StrBytes::from_string(topic.name.clone());
             let answer = topics.entry(name.clone()).or_default();
@@ -86,15 +101,33 @@ async fn described(
             .iter()
             .map(|index| Partition { topic: id.unwrap_or(TopicId::ZERO), index: *index })
             .collect();
-        let found = share.look_up(&group.group_id, &partitions).await;
+        let found = match seen {
+            Some(_) => share.look_up(&group.group_id, &partitions).await,
+            None => partitions.into_iter().map(nowhere).collect(),
+        };
+        let is_there = |one: &Described| one.error != ErrorCode::UnknownTopicOrPartition.code();
+        let found = found.into_iter().map(|one| if is_there(&one) { one } else { nowhere(one.partition) });
         let answer = DescribeShareGroupOffsetsResponseTopic::default().with_topic_name(topic.topic_name.clone());
         let answer = answer.with_topic_id(id.unwrap_or(TopicId::ZERO).into());
-        topics.push(answer.with_partitions(found.into_iter().map(of).collect()));
+        topics.push(answer.with_partitions(found.map(of).collect()));
     }
     Ok(topics)
 }
 
-/// AlterShareGroupOffsets (API 91), of a group without members, which is made if there is none.
+fn nowhere(partition: Partition) -> Described {
+    Described { partition, start: NONE, leader_epoch: 0, error: 0 }
+}
+
+/// For people, where there is something to tell.
+fn told(why: impl Into<String>) -> Option<StrBytes> {
+    Some(StrBytes::from_string(why.into())).filter(|why| !why.is_empty())
+}
+
+fn told_of(code: ErrorCode) -> Option<StrBytes> {
+    told(if code == ErrorCode::UnknownTopicOrPartition { NO_PARTITION } else { "" })
+}
+
+/// AlterShareGroupOffsets (API 91), of a group without members, which is made if there is none and something to alter.
 ///
 /// # Errors
 /// The body does not follow the protocol.
@@ -106,22 +139,27 @@ pub async fn alter_share_group_offsets(
 ) -> Result<Segments, protocol::Error> {
     let request: AlterShareGroupOffsetsRequest = decode(version, body)?;
     let answer = AlterShareGroupOffsetsResponse::default();
-    if let Err(error) = is_empty(groups.share_group_or_new(&request.group_id).await) {
-        return encode(version, &answer.with_error_code(error.code()));
-    }
     let mut codes: HashMap<Partition, ErrorCode> = HashMap::new();
-    let mut by_shard: BTreeMap<ShardId, Vec<(Partition, Offset)>> = BTreeMap::new();
+    let mut by_shard: BTreeMap<ShardId, BTreeMap<Partition, Offset>> = BTreeMap::new();
     for topic in &request.topics {
         let Some(id) = share.topic_id(&topic.topic_name) else { continue };
         for wanted in &topic.partitions {
             let partition = Partition { topic: id, index: wanted.partition_index };
             match share.place(&partition) {
-                Ok(shard) => by_shard.entry(shard).or_default().push((partition, wanted.start_offset)),
+                Ok(shard) => {
+                    // Whoever names it twice means the last.
+                    by_shard.entry(shard).or_default().insert(partition, wanted.start_offset);
+                }
                 Err(_) => drop(codes.insert(partition, ErrorCode::UnknownTopicOrPartition)),
             }
         }
     }
-    let asked = by_shard.into_iter().map(|(shard, starts)| share.begin(shard, &request.group_id, starts));
+    if let Err((error, why)) = is_empty(groups.share_group_or_new(&request.group_id, !by_shard.is_empty()).await) {
+        return encode(version, &answer.with_error_code(error.code()).with_error_message(told(why)));
+    }
+    let begin =
+        |(shard, starts): (_, BTreeMap<_, _>)| share.begin(shard, &request.group_id, starts.into_iter().collect());
+    let asked = by_shard.into_iter().map(begin);
     codes.extend(join_all(asked).await.concat());
     let topics = request.topics.iter().map(|topic| {
         let id = share.topic_id(&topic.topic_name);
@@ -129,7 +167,8 @@ pub async fn alter_share_group_offsets(
             let index = wanted.partition_index;
             let code = id.and_then(|topic| codes.get(&Partition { topic, index }));
             let code = code.copied().unwrap_or(ErrorCode::UnknownTopicOrPartition);
-            AlterShareGroupOffsetsResponsePartition::default().with_partition_index(index).with_error_code(code.code())
+            let answer = AlterShareGroupOffsetsResponsePartition::default().with_partition_index(index);
+            answer.with_error_code(code.code()).with_error_message(told_of(code))
         });
         AlterShareGroupOffsetsResponseTopic::default()
             .with_topic_name(topic.topic_name.clone())
@@ -151,29 +190,33 @@ pub async fn delete_share_group_offsets(
 ) -> Result<Segments, protocol::Error> {
     let request: DeleteShareGroupOffsetsRequest = decode(version, body)?;
     let answer = DeleteShareGroupOffsetsResponse::default();
-    if let Err(error) = is_empty(groups.share_group(&request.group_id).await) {
-        return encode(version, &answer.with_error_code(error.code()));
+    if let Err((error, why)) = is_empty(groups.share_group(&request.group_id).await) {
+        return encode(version, &answer.with_error_code(error.code()).with_error_message(told(why)));
     }
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let id = share.topic_id(&topic.topic_name);
-        let result = match id {
-            Some(id) => share.forget_topic(&request.group_id, id).await,
-            None => Err(ErrorCode::UnknownTopicOrPartition),
+        let (code, why) = match id {
+            Some(id) => match share.forget_topic(&request.group_id, id).await {
+                Ok(true) => (ErrorCode::None, ""),
+                Ok(false) => (ErrorCode::UnknownTopicOrPartition, "There is no offset information to delete."),
+                Err(error) => (error, ""),
+            },
+            None => (ErrorCode::UnknownTopicOrPartition, NO_PARTITION),
         };
-        let told = DeleteShareGroupOffsetsResponseTopic::default().with_topic_name(topic.topic_name.clone());
-        let code = result.err().unwrap_or(ErrorCode::None);
-        topics.push(told.with_topic_id(id.unwrap_or(TopicId::ZERO).into()).with_error_code(code.code()));
+        let answer = DeleteShareGroupOffsetsResponseTopic::default().with_topic_name(topic.topic_name.clone());
+        let answer = answer.with_topic_id(id.unwrap_or(TopicId::ZERO).into());
+        topics.push(answer.with_error_code(code.code()).with_error_message(told(why)));
     }
     encode(version, &answer.with_responses(topics))
 }
 
 /// # Errors
 /// It is not, or it is no share group, or not coordinated here.
-fn is_empty(seen: Result<ShareGroupSeen, ErrorCode>) -> Result<(), ErrorCode> {
+fn is_empty(seen: Result<ShareGroupSeen, ShareGroupUnseen>) -> Result<(), ShareGroupUnseen> {
     match seen?.members {
         0 => Ok(()),
-        _ => Err(ErrorCode::NonEmptyGroup),
+        _ => Err((ErrorCode::NonEmptyGroup, "The group is not empty.".into())),
     }
 }
 
@@ -216,12 +259,8 @@ impl Share {
 
     /// Where the group is in these, in their order.
     async fn look_up(&self, group: &str, partitions: &[Partition]) -> Vec<Described> {
-        let unknown = |partition: &Partition, error: ErrorCode| Described {
-            partition: *partition,
-            start: NONE,
-            leader_epoch: 0,
-            error: error.code(),
-        };
+        let unknown =
+            |partition: &Partition, error: ErrorCode| Described { error: error.code(), ..nowhere(*partition) };
         let mut found: HashMap<Partition, Described> = HashMap::new();
         let mut by_shard: BTreeMap<ShardId, Vec<Partition>> = BTreeMap::new();
         for partition in partitions {
@@ -240,9 +279,11 @@ impl Share {
         partitions.iter().map(of).collect()
     }
 
+    /// False where the group has never come to the topic.
+    ///
     /// # Errors
-    /// UNKNOWN_TOPIC_OR_PARTITION where the group has never come to the topic.
-    async fn forget_topic(&self, group: &str, topic: TopicId) -> Result<(), ErrorCode> {
+    /// The leader of a shard is not reached.
+    async fn forget_topic(&self, group: &str, topic: TopicId) -> Result<bool, ErrorCode> {
         let view = self.cluster.view();
         let live = view.topic(topic).map_or(0, |topic| topic.live);
         let partitions: Vec<Partition> = (0..live).map(|index| Partition { topic, index }).collect();
@@ -252,7 +293,7 @@ impl Share {
         }
         let known: Vec<Partition> = known.iter().filter(|one| one.start != NONE).map(|one| one.partition).collect();
         if known.is_empty() {
-            return Err(ErrorCode::UnknownTopicOrPartition);
+            return Ok(false);
         }
         let mut by_shard: BTreeMap<ShardId, Vec<Partition>> = BTreeMap::new();
         for partition in known {
@@ -263,6 +304,6 @@ impl Share {
             self.each(shard, group, what, of)
         });
         let each = join_all(asked).await.concat();
-        each.into_iter().map(|(_, code)| code).find(|code| *code != ErrorCode::None).map_or(Ok(()), Err)
+        each.into_iter().map(|(_, code)| code).find(|code| *code != ErrorCode::None).map_or(Ok(true), Err)
     }
 }

@@ -361,6 +361,11 @@ async fn form_group(client: &mut Client) {
     tokio::time::timeout(PATIENCE, formed).await.expect("there is a coordinator at last");
     let start = alter(client, 0).await;
     assert_eq!(start, Err(ErrorCode::NonEmptyGroup.code()), "it has a member");
+    assert_eq!(
+        describe(client, true).await.map(|told| told.len()),
+        Ok(1),
+        "what it reads, whether it has fetched or not"
+    );
     let left: ShareGroupHeartbeatResponse = client.ask(ApiKey::ShareGroupHeartbeat, 1, &beat(-1)).await;
     assert_eq!(left.error_code, 0);
 }
@@ -402,7 +407,6 @@ async fn delete(client: &mut Client) -> i16 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_a_group_is_can_be_seen_set_and_forgotten() {
     let (node, mut client, _, id, _dir) = stage(10).await;
-    assert!(describe(&mut client, true).await.is_err(), "there is no such group");
     form_group(&mut client).await;
     assert_eq!(describe(&mut client, true).await, Ok(vec![]));
     assert_eq!(describe(&mut client, false).await, Ok(vec![-1]));
@@ -421,11 +425,70 @@ async fn where_a_group_is_can_be_seen_set_and_forgotten() {
     let request = DeleteGroupsRequest::default().with_groups_names(vec![text("g").into()]);
     let deleted: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, 2, &request).await;
     assert_eq!(deleted.results[0].error_code, 0);
+    assert_eq!(describe(&mut client, true).await, Ok(vec![]), "it is no more");
+    assert_eq!(describe(&mut client, false).await, Ok(vec![-1]));
     assert_eq!(alter(&mut client, 5).await, Ok(0), "before anybody has joined");
     assert_eq!(describe(&mut client, true).await, Ok(vec![5]));
     let deleted: DeleteGroupsResponse = client.ask(ApiKey::DeleteGroups, 2, &request).await;
     assert_eq!(deleted.results[0].error_code, 0);
     form_group(&mut client).await;
     assert_eq!(describe(&mut client, true).await, Ok(vec![]), "nothing is left of the group before");
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_of_a_groups_offsets_is_not_there_is_told_in_kafkas_words() {
+    let (node, mut client, _, _, _dir) = stage(1).await;
+    form_group(&mut client).await;
+    let topics = |names: &[&'static str], index| {
+        let partition = AlterShareGroupOffsetsRequestPartition::default().with_partition_index(index);
+        let of = |name: &&'static str| AlterShareGroupOffsetsRequestTopic::default().with_topic_name(text(name).into());
+        names.iter().map(|name| of(name).with_partitions(vec![partition.clone()])).collect::<Vec<_>>()
+    };
+    let alter = async |client: &mut Client, group: &'static str, topics: Vec<AlterShareGroupOffsetsRequestTopic>| {
+        let request = AlterShareGroupOffsetsRequest::default().with_group_id(text(group).into()).with_topics(topics);
+        let told: AlterShareGroupOffsetsResponse = client.ask(ApiKey::AlterShareGroupOffsets, 0, &request).await;
+        told
+    };
+    let delete = async |client: &mut Client, group: &'static str, topic: &'static str| {
+        let topic = DeleteShareGroupOffsetsRequestTopic::default().with_topic_name(text(topic).into());
+        let request = DeleteShareGroupOffsetsRequest::default().with_group_id(text(group).into());
+        let request = request.with_topics(vec![topic]);
+        let told: DeleteShareGroupOffsetsResponse = client.ask(ApiKey::DeleteShareGroupOffsets, 0, &request).await;
+        told
+    };
+    for asked in [topics(&["none"], 0), topics(&[TOPIC], 9), Vec::new()] {
+        let told = alter(&mut client, "new", asked).await;
+        assert_eq!(told.error_code, 0);
+        for one in told.responses.iter().flat_map(|topic| &topic.partitions) {
+            let due = (ErrorCode::UnknownTopicOrPartition.code(), "This server does not host this topic-partition.");
+            assert_eq!((one.error_code, one.error_message.as_deref().unwrap_or_default()), due);
+        }
+    }
+    let told = delete(&mut client, "new", TOPIC).await;
+    let due = (ErrorCode::GroupIdNotFound.code(), Some("Group new not found."));
+    assert_eq!((told.error_code, told.error_message.as_deref()), due, "nothing was made");
+    let due = (ErrorCode::InvalidGroupId.code(), Some("The group id is invalid."));
+    let told = alter(&mut client, "", topics(&[TOPIC], 0)).await;
+    assert_eq!((told.error_code, told.error_message.as_deref()), due);
+    let told = delete(&mut client, "", TOPIC).await;
+    assert_eq!((told.error_code, told.error_message.as_deref()), due);
+    for (topic, why) in [
+        (TOPIC, "There is no offset information to delete."),
+        ("none", "This server does not host this topic-partition."),
+    ] {
+        let told = delete(&mut client, "g", topic).await;
+        let one = &told.responses[0];
+        let due = (ErrorCode::UnknownTopicOrPartition.code(), Some(why));
+        assert_eq!((one.error_code, one.error_message.as_deref()), due);
+    }
+    // Whoever names a partition twice means the last.
+    let twice = topics(&[TOPIC, TOPIC], 0).into_iter().enumerate().map(|(at, mut topic)| {
+        topic.partitions[0].start_offset = at as i64;
+        topic
+    });
+    let told = alter(&mut client, "g", twice.collect()).await;
+    assert!(told.responses.iter().all(|topic| topic.partitions[0].error_code == 0));
+    assert_eq!(describe(&mut client, true).await, Ok(vec![1]));
     node.shut_down().await;
 }

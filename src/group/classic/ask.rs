@@ -104,6 +104,8 @@ pub enum Reply {
     Each(Vec<ErrorCode>),
     /// None: there is no such group.
     Described(Option<Described>),
+    /// There is a group, which is not for this protocol's tools to describe.
+    NotClassic,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -316,17 +316,17 @@ impl Live {
         }
     }
 
-    /// Metadata and assignments are told of stable groups only.
+    /// Metadata is told of stable groups only; assignments are those that members were told last (Kafka:
+    /// `ClassicGroupMember.describeNoMetadata`).
     pub fn described(&self) -> Described {
-        let stable = self.state == GroupState::Stable;
-        let protocol = self.protocol_name.as_deref().filter(|_| stable);
+        let protocol = self.protocol_name.as_deref().filter(|_| self.state == GroupState::Stable);
         let members = self.members.iter().map(|(id, member)| MemberDescribed {
             id: id.clone(),
             instance: member.instance.clone(),
             client_id: member.client_id.clone(),
             client_host: member.client_host.clone(),
             metadata: member.metadata(protocol),
-            assignment: if stable { member.assignment.clone() } else { Bytes::new() },
+            assignment: member.assignment.clone(),
         });
         Described {
             state: self.state.name(),

@@ -1,5 +1,7 @@
 //! Heartbeats (Kafka: `GroupMetadataManager.consumerGroupHeartbeat`, `consumerGroupLeave`).
 
+use std::time::Duration;
+
 use crate::group::Reply as AnyReply;
 use crate::group::classic::Waiter;
 use crate::group::consumer::ask::{Beat, Beaten, Reply};
@@ -143,8 +145,7 @@ impl Turn<'_> {
             tracing::debug!(group = self.id, member = id, "leaves");
             self.fence(group, id);
         }
-        let interval = self.heartbeat_interval();
-        Ok(Beaten { member: beat.member.clone(), epoch: beat.epoch, interval, assignment: None })
+        Ok(Beaten { member: beat.member.clone(), epoch: beat.epoch, interval: Duration::ZERO, assignment: None })
     }
 
     /// It is no member any more, and has to let go of everything.
@@ -168,7 +169,7 @@ impl Turn<'_> {
     }
 }
 
-/// True if the member is subscribed to something else than before.
+/// True if the member is subscribed to something else than before, or wants another assignor.
 fn update_who(group: &mut Live, beat: &Beat) -> bool {
     let Some(member) = group.members.get(&beat.member) else { return false };
     let was = &member.who;
@@ -187,7 +188,7 @@ fn update_who(group: &mut Live, beat: &Beat) -> bool {
         assignor: beat.assignor.clone().or_else(|| was.assignor.clone()),
         classic: None,
     };
-    let changed = (&who.topics, &who.pattern) != (&was.topics, &was.pattern);
+    let changed = (&who.topics, &who.pattern, &who.assignor) != (&was.topics, &was.pattern, &was.assignor);
     group.set_who(&beat.member, who);
     changed
 }

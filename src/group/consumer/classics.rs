@@ -146,7 +146,10 @@ impl Turn<'_> {
         }
         if each.contains(&ErrorCode::None) {
             group.resolve(self.view);
-            group.set_epoch(group.epoch + 1);
+            // A group that becomes a classic one goes on with its epoch as its generation.
+            if !group.is_classic_but(None, self.settings) {
+                group.set_epoch(group.epoch + 1);
+            }
         }
         self.answer_when_saved(group, waiter, AnyReply::Classic(Reply::Each(each)));
     }
@@ -200,7 +203,7 @@ impl Live {
         (member.current.epoch == caller.generation).then_some(member).ok_or(ErrorCode::IllegalGeneration)
     }
 
-    /// Tools remove static members by their instance alone.
+    /// Whichever protocol it speaks: tools remove members of both this way, static ones by their instance alone.
     fn leaving_member(&self, leaver: &Leaver) -> Result<String, ErrorCode> {
         let id = match &leaver.instance {
             None => &leaver.member,
@@ -212,8 +215,7 @@ impl Live {
                 id
             }
         };
-        let member = self.members.get(id).filter(|member| member.who.classic.is_some());
-        member.map(|_| id.clone()).ok_or(ErrorCode::UnknownMemberId)
+        self.members.contains_key(id).then(|| id.clone()).ok_or(ErrorCode::UnknownMemberId)
     }
 
     /// Somebody still has what it is to get.

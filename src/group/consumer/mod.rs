@@ -32,8 +32,10 @@
 //! subscriptions differ, nobody has two more than somebody who could take one.
 //!
 //! **Patterns are matched by all places where a match can end**, on the parsed expression (`regex-syntax`, there
-//! anyway): at most 250, as long as names are, so none takes long. Members learn of their topics at once; Kafka
-//! resolves in the background.
+//! anyway, behind a translation of RE2's syntax): at most 250, as long as names are. Where repetitions are in
+//! repetitions, what one round makes of a place is found once, else nesting would cost 2^depth. Automata would do as
+//! well, but have a state for each count: `((x{100}){100}){100}`, which RE2/J takes, would be a million. Members learn
+//! of their topics at once; Kafka resolves in the background.
 
 mod ask;
 mod assignor;

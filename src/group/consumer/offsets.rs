@@ -90,7 +90,7 @@ impl Coordinator {
             classic::Ask::DeleteGroup if self.has(id) => self.fail(waiter, ErrorCode::NonEmptyGroup),
             classic::Ask::DeleteGroup => self.propose(slot, id, Change::Delete, done),
             classic::Ask::DeleteOffsets(offsets) => self.delete_offsets(slot, id, &offsets, waiter),
-            classic::Ask::Describe => self.answer(waiter, AnyReply::Classic(classic::Reply::Described(None))),
+            classic::Ask::Describe => self.answer(waiter, AnyReply::Classic(classic::Reply::NotClassic)),
             classic::Ask::Join(join) => self.turn(now, view, id, |turn, group| turn.join(group, join, waiter)),
             classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) if !self.has(id) => {
                 self.fail(waiter, ErrorCode::UnknownMemberId);

@@ -8,6 +8,8 @@ use crate::shard::group::ShareMember;
 pub enum Ask {
     Beat(Box<Beat>),
     Describe,
+    /// As [`Ask::Describe`], where a group that is not there has no members.
+    Look,
     /// There is to be such a group, if without members: its offsets are altered before anybody has joined.
     Create,
 }

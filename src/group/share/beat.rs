@@ -1,5 +1,7 @@
 //! Heartbeats (Kafka: `GroupMetadataManager.shareGroupHeartbeat`, `shareGroupLeave`).
 
+use std::time::Duration;
+
 use crate::group::classic::Waiter;
 use crate::group::consumer::Beaten;
 use crate::group::share::coordinator::Turn;
@@ -80,8 +82,7 @@ impl Turn<'_> {
         }
         tracing::debug!(group = self.id, member = id, "leaves");
         self.fence(group, id);
-        let interval = self.heartbeat_interval();
-        Ok(Beaten { member: id.to_owned(), epoch: beat.epoch, interval, assignment: None })
+        Ok(Beaten { member: id.to_owned(), epoch: beat.epoch, interval: Duration::ZERO, assignment: None })
     }
 
     /// It is no member any more.

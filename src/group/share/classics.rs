@@ -13,13 +13,12 @@ impl Coordinator {
                 let error = ErrorCode::InconsistentGroupProtocol;
                 classic::Reply::JoinFailed { error, member: String::new() }
             }
-            classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) | classic::Ask::Leave(_) => {
-                classic::Reply::Failed(ErrorCode::UnknownMemberId)
-            }
+            classic::Ask::Sync(_) | classic::Ask::Heartbeat(_) => classic::Reply::Failed(ErrorCode::UnknownMemberId),
+            classic::Ask::Leave(leavers) => classic::Reply::Each(vec![ErrorCode::UnknownMemberId; leavers.len()]),
             classic::Ask::Commit(_) | classic::Ask::DeleteOffsets(_) => {
                 classic::Reply::Failed(ErrorCode::GroupIdNotFound)
             }
-            classic::Ask::Describe => classic::Reply::Described(None),
+            classic::Ask::Describe => classic::Reply::NotClassic,
             classic::Ask::DeleteGroup if self.has(id) => classic::Reply::Failed(ErrorCode::NonEmptyGroup),
             classic::Ask::DeleteGroup => {
                 let then = Then::Answer(waiter, group::Reply::Classic(classic::Reply::Done));

@@ -151,6 +151,8 @@ impl Coordinator {
                     if let Err((error, why)) =
                         self.groups.admit(id, logged.is_some(), beat.epoch, self.settings.groups_max)
                     {
+                        let is_unknown = error == ErrorCode::GroupIdNotFound;
+                        let why = if is_unknown { format!("Share group {id} not found.") } else { why };
                         return self.answer(waiter, Reply::failed(error, why));
                     }
                     let (timeout, new) = (self.settings.session_timeout_of(id, view), || Live::new(slot));
@@ -160,7 +162,7 @@ impl Coordinator {
                 self.turn(now, view, id, |turn, group| turn.beat(group, &beat, waiter));
             }
             // Nothing is told that the log may not get.
-            Ask::Describe | Ask::Create if self.has(id) => self.turn(now, view, id, |turn, group| {
+            Ask::Describe | Ask::Look | Ask::Create if self.has(id) => self.turn(now, view, id, |turn, group| {
                 turn.answer_when_saved(group, waiter, Reply::Described(Box::new(group.described())));
             }),
             Ask::Create if logged.is_none() && !self.has(id) => {
@@ -169,9 +171,10 @@ impl Coordinator {
                 let then = Then::Answer(waiter, reply);
                 self.commands.push(Command::Propose { slot, group: id.to_owned(), change, then });
             }
-            Ask::Describe | Ask::Create => {
+            Ask::Describe | Ask::Look | Ask::Create => {
                 let reply = match logged {
                     Some(share) => Reply::Described(Box::new(Live::load(slot, share, Duration::ZERO, now).described())),
+                    None if ask == Ask::Look => Reply::Described(Box::new(Live::new(slot).described())),
                     None => Reply::failed(ErrorCode::GroupIdNotFound, format!("Group {id} not found.")),
                 };
                 self.answer(waiter, reply);

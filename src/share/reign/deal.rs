@@ -126,7 +126,7 @@ impl Reign {
         let Some(live) = &mut kept.live else { return Ok(None) };
         live.follow(state.log_start_offset);
         let limit = if settings.read_committed { state.last_stable_offset() } else { state.high_watermark };
-        let offered = live.offer(limit, records_max, settings.locks_max as u64);
+        let offered = live.offer(limit, records_max, settings.locks_max as u64, settings.deliveries_max);
         Ok((!offered.is_empty()).then_some(Offer { key, ranges: offered, state }))
     }
 

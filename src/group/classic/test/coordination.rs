@@ -54,7 +54,7 @@ fn groups_are_listed_as_this_coordinator_knows_them() {
 }
 
 #[test]
-fn metadata_and_assignments_are_described_of_stable_groups_only() {
+fn metadata_is_described_of_stable_groups_only_and_the_last_assignment_of_any() {
     let mut site = Site::new();
     let ids = site.stable(&["a", "b"]);
     let described = |site: &mut Site| match site.told(Ask::Describe) {
@@ -73,7 +73,16 @@ fn metadata_and_assignments_are_described_of_stable_groups_only() {
     site.ask(join("", &ids[0]));
     let rebalancing = described(&mut site);
     assert_eq!((rebalancing.state, rebalancing.protocol_name.as_str()), ("PreparingRebalance", ""));
-    assert!(rebalancing.members.iter().all(|m| m.metadata.is_empty() && m.assignment.is_empty()));
+    assert!(rebalancing.members.iter().all(|m| m.metadata.is_empty() && m.assignment == m.id.as_bytes()));
+    site.ask(join("", &ids[1]));
+    let completing = described(&mut site);
+    assert_eq!((completing.state, completing.protocol_name.as_str()), ("CompletingRebalance", ""));
+    assert!(completing.members.iter().all(|m| m.metadata.is_empty() && m.assignment == m.id.as_bytes()));
+    // Whoever never got the assignment of its generation has none.
+    site.ask(leave(&ids[1]));
+    let again = described(&mut site);
+    assert_eq!(again.state, "PreparingRebalance");
+    assert!(again.members.iter().all(|m| m.assignment.is_empty()));
 }
 
 #[test]

@@ -111,6 +111,17 @@ fn the_assignor_that_most_members_prefer_is_used() {
     assert_eq!((site.member("a").target, site.member("b").target), (of_t(&[0, 1]), of_t(&[2, 3])));
 }
 
+#[test]
+fn another_assignor_is_a_new_epoch() {
+    let mut site = Site::new(2);
+    assert_eq!(site.join("a").epoch, 1);
+    let wants = |epoch, name: &str| Beat { assignor: Some(name.into()), ..beats("a", epoch) };
+    assert_eq!(site.beat(wants(1, "range")).unwrap().epoch, 2);
+    assert_eq!(site.beat(wants(2, "range")).unwrap().epoch, 2);
+    assert_eq!(site.described().assignor, "range");
+    assert_eq!(site.beat(leaves("a")).unwrap().interval, Duration::ZERO, "it need not come again");
+}
+
 impl Site {
     fn described_or_none(&mut self) -> Option<Described> {
         match self.told(Ask::Describe).into_consumer() {

@@ -211,9 +211,31 @@ fn classic_members_join_a_group_of_the_consumer_protocol() {
     assert_eq!(site.join_classic(join_with("x", &[])).unwrap().generation, 2);
     assert_eq!(site.sync("x", 2).unwrap(), of_t(&[1]));
     assert_eq!(site.leave("nobody"), ErrorCode::UnknownMemberId);
-    assert_eq!(site.leave("a"), ErrorCode::UnknownMemberId, "it does not speak that protocol");
     assert_eq!(site.leave("x"), ErrorCode::None);
     assert_eq!(site.beat(beats("a", 2)).unwrap().assignment, Some(of_t(&[0, 1])));
+}
+
+#[test]
+fn tools_remove_members_of_both_protocols() {
+    let mut site = Site::new(2);
+    site.join("a");
+    site.beat(joins_as("i", "b")).unwrap();
+    assert_eq!(site.leave("a"), ErrorCode::None);
+    assert_eq!(site.beat(beats("a", 1)), Err(ErrorCode::UnknownMemberId));
+    assert_eq!(site.described().epoch, 3);
+    let by_instance = |id: &str| classic::Ask::Leave(vec![Leaver { member: id.into(), instance: Some("i".into()) }]);
+    assert_eq!(code(site.told(by_instance("c"))), ErrorCode::FencedInstanceId);
+    assert_eq!(code(site.told(by_instance(""))), ErrorCode::None);
+    assert_eq!((site.state(), site.described().epoch), ("Empty", 4));
+    // The last who speaks the new protocol leaves a classic group behind.
+    let mut site = Site::new(2);
+    let x = site.classic();
+    site.join("a");
+    site.join_classic(join_with(&x, &[])).unwrap();
+    site.sync(&x, 2).unwrap();
+    assert_eq!(site.leave("a"), ErrorCode::None);
+    assert_eq!(site.kind(), ("classic", "PreparingRebalance"));
+    assert_eq!(site.heartbeat(&x, 2), ErrorCode::RebalanceInProgress, "its generation goes on");
 }
 
 #[test]
