@@ -10,6 +10,7 @@
 # A name may be PASS:TEST, where a suite is run several times; what is said of TEST holds in every pass.
 # SUITE.exceptions names tests that need not pass, one a line, with the reason. They are not run, except with
 # EXCEPTED=1, which shows those that pass by now. A test that skips itself proves nothing: it fails, or is an exception.
+# SUITE.again names tests that have a second go, likewise; it is shown, and AGAIN=1 in it.
 # ONLY=PATTERN runs the tests that match a shell pattern. CLUSTER_PREBUILT=DIR takes the broker from there.
 # TARGET=kafka runs the suite against Apache Kafka instead, which tells a fault of ours from one of the suite's.
 
@@ -36,7 +37,8 @@ quick() {
     for name in "$@"; do QUICK_TESTS[$name]=1; done
 }
 
-excepted() { grep -qs -e "^$1 " -e "^${1#*:} " "$CONFORMANCE_DIR/$SUITE.exceptions"; }
+excepted() { named_in exceptions "$1"; }
+named_in() { grep -qs -e "^$2 " -e "^${2#*:} " "$CONFORMANCE_DIR/$SUITE.$1"; }
 
 try() {
     local name=$1 log=$CONFORMANCE_LOGS/${1//\//.}.log started=$SECONDS code
@@ -50,6 +52,12 @@ try() {
     fi
     "$@" >"$log" 2>&1
     code=$?
+    if [ "$code" -ne 0 ] && named_in again "$name"; then
+        printf 'again    %3d s  %s\n' "$((SECONDS - started))" "$name"
+        mv "$log" "$log.first"
+        AGAIN=1 "$@" >"$log" 2>&1
+        code=$?
+    fi
     local took=$((SECONDS - started))
     if [ "$code" -eq 0 ]; then
         PASSED=$((PASSED + 1))

@@ -60,6 +60,7 @@ librdkafka_test() { # PASS NAME SCENARIO EMULATION
     [ "$4" = emulated ] || flags+=(-E)
     [ "$1" = idempotent ] && flags+=(-P)
     [ -z "${QUICK:-}" ] || flags+=(-Q)
+    [ -z "${AGAIN:-}" ] || rm -f "$report"
     if [ ! -e "$report" ]; then
         (cd "$SOURCE/tests" && LD_LIBRARY_PATH=../src:../src-cpp RDKAFKA_TEST_CONF=$CONFORMANCE_LOGS/test.conf \
             TEST_KAFKA_VERSION=4.0.0 TEST_CONSUMER_GROUP_PROTOCOL=$([ "$1" = consumer ] && echo consumer || echo classic) \
