@@ -6,6 +6,7 @@ use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
+use kafka_protocol::messages::update_features_request::FeatureUpdateKey;
 use kafka_protocol::messages::*;
 
 use crate::node::testing::{Client, broker_in, text};
@@ -116,6 +117,30 @@ async fn metadata_creates_what_is_missing_and_the_rest_is_told_truly() {
     }
     ids.dedup();
     assert_eq!(ids.len(), 6, "every producer has its own id");
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_kafka_refuses_of_metadata_and_features_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, mut client) = broker_in(dir.path(), &[]).await;
+    let created = client.create(7, vec![creatable("t", 1)], false).await;
+    // Versions 10 and 11 have the field, and say that it is of no use yet.
+    for (version, error) in [(10, 42), (11, 42), (12, 0)] {
+        let by_id = MetadataRequestTopic::default().with_name(None).with_topic_id(created.topics[0].topic_id);
+        let by_id = if version < 12 { by_id.with_name(Some(text("t").into())) } else { by_id };
+        let request = MetadataRequest::default().with_topics(Some(vec![by_id]));
+        let told: MetadataResponse = client.ask(ApiKey::Metadata, version, &request).await;
+        assert_eq!(told.topics[0].error_code, error, "{version}");
+    }
+    let kept = client.metadata(4, "__cluster_metadata").await;
+    assert_eq!(kept.error_code, ErrorCode::UnknownTopicOrPartition.code(), "made by nobody's wish");
+    let update = FeatureUpdateKey::default().with_feature(text("no.such.version")).with_max_version_level(1);
+    let request = UpdateFeaturesRequest::default().with_feature_updates(vec![update]).with_timeout_ms(30_000);
+    for version in 0..=2 {
+        let told: UpdateFeaturesResponse = client.ask(ApiKey::UpdateFeatures, version, &request).await;
+        assert!(told.error_code != 0 && told.results.is_empty(), "{version}: {told:?}");
+    }
     node.shut_down().await;
 }
 
