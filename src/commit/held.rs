@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
@@ -43,8 +42,8 @@ impl Sequencers {
         }
         for (slot, producer_id) in held_producers(shard, &append) {
             let place = shard.replica().read(|state| state.slot(slot)?.producer(producer_id)?.place());
-            let ask = || ask_all(cluster);
-            let settled = self.waits.is_over((shard.id, slot, producer_id), place, Instant::now(), ask);
+            let settled = self.waits.is_over((shard.id, slot, producer_id), place, Instant::now());
+            self.settle_for_waits(cluster);
             let release = Release { slot, producer_id, settled };
             let answer = self.entry(shard.id, Entry::Release(release).encode()).await;
             match answer {
@@ -55,24 +54,21 @@ impl Sequencers {
         }
         Answer::Done(encode_outcome(&Outcome::Taken(shard.replica().read(|state| state.verdicts(&append)))))
     }
-}
 
-/// Asks every broker of the cluster to settle what it has; the answer comes when all have, and is lost when one could not.
-/// Brokers that are silent are asked as well: they may have something, and come back.
-fn ask_all(cluster: &Cluster) -> oneshot::Receiver<()> {
-    let (all_settled, answer) = oneshot::channel();
-    let (node, brokers) = (cluster.node().clone(), cluster.view().brokers().map(|b| b.node).collect::<Vec<_>>());
-    tokio::spawn(async move {
-        let ask = |broker| node.call(broker, peer::SETTLE, Bytes::new(), PREDECESSORS_MAX);
-        let answers = join_all(brokers.into_iter().map(ask)).await;
-        let is_settled =
-            |answer: Result<Bytes, _>| answer.is_ok_and(|body| matches!(Answer::decode(body), Ok(Answer::Done(_))));
-        if answers.into_iter().all(is_settled) {
-            // The leader may have forgotten that it asked.
-            let _ = all_settled.send(());
-        }
-    });
-    answer
+    /// Asks every broker of the cluster to settle what it has, if somebody waits for that. Brokers that are silent are asked
+    /// as well: they may have something, and come back.
+    fn settle_for_waits(&self, cluster: &Cluster) {
+        let Some(question) = self.waits.ask() else { return };
+        let (waits, node) = (self.waits.clone(), cluster.node().clone());
+        let brokers: Vec<_> = cluster.view().brokers().map(|broker| broker.node).collect();
+        tokio::spawn(async move {
+            let ask = |broker| node.call(broker, peer::SETTLE, Bytes::new(), PREDECESSORS_MAX);
+            let answers = join_all(brokers.into_iter().map(ask)).await;
+            let is_settled =
+                |answer: Result<Bytes, _>| answer.is_ok_and(|body| matches!(Answer::decode(body), Ok(Answer::Done(_))));
+            waits.answered(question, answers.into_iter().all(is_settled));
+        });
+    }
 }
 
 /// The (slot, producer) pairs among the object's batches that still wait.

@@ -44,7 +44,7 @@ enum Request {
 #[derive(Default)]
 pub struct Sequencers {
     queues: RwLock<HashMap<ShardId, mpsc::Sender<Request>>>,
-    pub(super) waits: Waits,
+    pub(super) waits: Arc<Waits>,
 }
 
 impl Sequencers {
