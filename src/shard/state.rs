@@ -182,6 +182,8 @@ impl State {
     }
 
     fn create(&mut self, create: &Create) {
+        let before = self.partitions.values().filter(|p| p.id.topic == create.topic).map(|p| p.slot);
+        let groups = self.shares.groups_in(before);
         for id in partitions_of(create) {
             if self.by_id.contains_key(&id) {
                 continue;
@@ -191,6 +193,7 @@ impl State {
             let state = PartitionState::new(id, slot, create.epoch_base, create.append_time);
             self.partitions.insert(slot, Arc::new(state));
             self.by_id.insert(id, slot);
+            self.shares.begin(slot, &groups);
         }
         create.fences.iter().for_each(|fence| self.fence(*fence));
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kafka_protocol::messages::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
 };
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequestTopic;
 use kafka_protocol::messages::describe_share_group_offsets_request::{
     DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsRequestTopic,
@@ -433,6 +434,19 @@ async fn where_a_group_is_can_be_seen_set_and_forgotten() {
     assert_eq!(deleted.results[0].error_code, 0);
     form_group(&mut client).await;
     assert_eq!(describe(&mut client, true).await, Ok(vec![]), "nothing is left of the group before");
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_misses_nothing_of_a_partition_that_comes_to_its_topic() {
+    let (node, mut client, _, id, _dir) = stage(3).await;
+    form_group(&mut client).await;
+    assert_eq!(Member::new(&node, "a", id).await.acquire(2, 10_000).await, [(0, 1, 1)]);
+    let topic = CreatePartitionsTopic::default().with_name(text(TOPIC).into()).with_count(2).with_assignments(None);
+    let request = CreatePartitionsRequest::default().with_topics(vec![topic]).with_timeout_ms(60_000);
+    let told: CreatePartitionsResponse = client.ask(ApiKey::CreatePartitions, 3, &request).await;
+    assert_eq!(told.results[0].error_code, 0);
+    assert_eq!(describe(&mut client, true).await, Ok(vec![0, 0]), "it is there before anybody asks for its records");
     node.shut_down().await;
 }
 

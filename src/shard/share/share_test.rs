@@ -103,6 +103,23 @@ fn a_snapshot_keeps_it_and_a_deleted_topic_takes_it_along() {
 }
 
 #[test]
+fn a_group_begins_at_the_beginning_of_partitions_that_come_to_its_topic() {
+    let mut state = log();
+    apply(&mut state, 5, begin(1, 60));
+    let create = |topic, partitions: Vec<i32>| {
+        Entry::Create(Create { topic, partitions, epoch_base: 0, append_time: false, fences: vec![] }).encode()
+    };
+    state.apply(5, &create(TopicId::ZERO, vec![0, 1])).unwrap();
+    state.apply(5, &create(TopicId::from_bytes([7; 16]), vec![0])).unwrap();
+    assert!(invariants::hold(&state));
+    let at = |state: &State, slot| state.shares().get(slot, "g").map(|progress| (progress.epoch, progress.start));
+    assert_eq!((at(&state, 0), at(&state, 1)), (Some((1, 60)), Some((1, 0))));
+    assert_eq!(at(&state, 2), None, "the group does not read the other topic");
+    apply(&mut state, 5, Change::Forget);
+    assert_eq!(at(&state, 1), Some((1, 0)));
+}
+
+#[test]
 fn an_acknowledgement_costs_less_than_thirty_bytes() {
     let change =
         Change::Move { epoch: 1, start: 1_000_000_000, runs: vec![run(1_000_000_200, 1_000_000_499, 1, true)] };

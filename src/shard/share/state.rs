@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,20 @@ impl Shares {
     /// The slots of partitions that a group has come to.
     pub fn of_group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (Slot, &'a Progress)> {
         self.slots.iter().filter_map(move |(slot, groups)| Some((*slot, groups.get(group)?)))
+    }
+
+    /// Those that have come to any of these partitions.
+    pub(in crate::shard) fn groups_in(&self, slots: impl Iterator<Item = Slot>) -> BTreeSet<String> {
+        slots.filter_map(|slot| self.slots.get(&slot)).flat_map(|groups| groups.keys().cloned()).collect()
+    }
+
+    /// A partition comes to a topic that these groups read: they miss nothing of it, whatever their reset says (Kafka:
+    /// `GroupMetadataManager` initializes partitions of a topic that a share group knows at 0).
+    pub(in crate::shard) fn begin(&mut self, slot: Slot, groups: &BTreeSet<String>) {
+        if !groups.is_empty() {
+            let first = Progress { epoch: 1, ..Progress::default() };
+            self.slots.insert(slot, Arc::new(groups.iter().map(|group| (group.clone(), first.clone())).collect()));
+        }
     }
 
     /// # Errors
