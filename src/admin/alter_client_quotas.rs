@@ -16,6 +16,7 @@ use crate::admin::{Admin, Context, Error, topics};
 use crate::batch::Segments;
 use crate::cluster::{Limit, QuotaEntity, QuotaName, RootEntry};
 use crate::protocol::{self, decode, encode};
+use crate::quota::{CONNECTION_RATE, MUTATION_RATE};
 
 /// The request does not say how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,11 +26,10 @@ const RESOLVE_MAX: Duration = Duration::from_secs(5);
 const ENTITIES_MAX: usize = 100_000;
 const NAME_BYTES_MAX: usize = 1024;
 
-const CONNECTION_RATE: &str = "connection_creation_rate";
 /// The keys of users and client ids.
 const CLIENT_KEYS: [(&str, Kind); 4] = [
     ("consumer_byte_rate", Kind::Long),
-    ("controller_mutation_rate", Kind::Double),
+    (MUTATION_RATE, Kind::Double),
     ("producer_byte_rate", Kind::Long),
     ("request_percentage", Kind::Double),
 ];
@@ -69,9 +69,9 @@ pub async fn alter_client_quotas(
 }
 
 async fn alter(admin: &Admin, entry: &EntryData, validate_only: bool, deadline: Instant) -> Result<(), Error> {
-    let entity = entity(&entry.entity)?;
-    if let Some(QuotaName::Named(host)) = &entity.ip {
-        resolve(host).await?;
+    let mut entity = entity(&entry.entity)?;
+    if let Some(QuotaName::Named(host)) = &mut entity.ip {
+        *host = resolve(host).await?;
     }
     let changes = changes(&entity, &entry.ops)?;
     let quotas = admin.cluster.view();
@@ -118,15 +118,22 @@ fn entity(parts: &[EntityData]) -> Result<QuotaEntity, Error> {
     }
 }
 
+/// The address is kept, and shown: connections have no other name (Kafka keeps the name, and looks it up at each start).
+///
 /// # Errors
 /// Neither an address nor the name of one.
-async fn resolve(host: &str) -> Result<(), Error> {
-    let known = host.parse::<IpAddr>().is_ok()
-        || timeout(RESOLVE_MAX, lookup_host((host, 0))).await.is_ok_and(|found| found.is_ok());
-    match known {
-        true => Ok(()),
-        false => Err(Error::InvalidRequest(format!("{host} is not a valid IP or resolvable host."))),
+async fn resolve(host: &str) -> Result<String, Error> {
+    if let Some(address) = canonical(host) {
+        return Ok(address);
     }
+    let found = timeout(RESOLVE_MAX, lookup_host((host, 0))).await.ok().and_then(Result::ok);
+    let address = found.and_then(|mut all| all.next()).map(|address| address.ip().to_canonical().to_string());
+    address.ok_or_else(|| Error::InvalidRequest(format!("{host} is not a valid IP or resolvable host.")))
+}
+
+/// An address in the form in which its limit is kept.
+pub(super) fn canonical(address: &str) -> Option<String> {
+    address.parse::<IpAddr>().ok().map(|address| address.to_canonical().to_string())
 }
 
 fn changes(entity: &QuotaEntity, ops: &[OpData]) -> Result<BTreeMap<String, Option<Limit>>, Error> {
@@ -198,9 +205,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_may_have_a_name() {
-        for known in ["10.0.0.1", "::1", "localhost"] {
-            assert!(resolve(known).await.is_ok(), "{known}");
+        for (known, address) in [("10.0.0.1", "10.0.0.1"), ("0:0::1", "::1"), ("::ffff:10.0.0.1", "10.0.0.1")] {
+            assert_eq!(resolve(known).await.unwrap(), address);
         }
+        assert!(resolve("localhost").await.unwrap().parse::<IpAddr>().unwrap().is_loopback());
         for unknown in ["a b", "-", "10.0.0.1:5"] {
             assert!(matches!(resolve(unknown).await, Err(Error::InvalidRequest(_))), "{unknown}");
         }

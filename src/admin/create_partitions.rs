@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_partitions_response::CreatePartitionsTopicResult;
@@ -6,34 +8,43 @@ use tokio::time::Instant;
 
 use crate::admin::assignments::{self, Assigned};
 use crate::admin::error::code_and_message;
+use crate::admin::mutations::Mutations;
 use crate::admin::{Admin, Context, Error, PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{RootEntry, RootRefusal, RootState};
 use crate::protocol::{self, decode, encode};
 use crate::types::TopicId;
 
+/// Whose clients know that a quota was exceeded (KIP-599).
+const STRICT_SINCE: i16 = 3;
+
+/// Also how long the client is to be left waiting.
+///
 /// # Errors
 /// The body does not follow the protocol.
 pub async fn create_partitions(
     admin: &Admin,
-    _context: &Context,
+    context: &Context,
     version: i16,
     body: Bytes,
-) -> Result<Segments, protocol::Error> {
+) -> Result<(Segments, Duration), protocol::Error> {
     let request: CreatePartitionsRequest = decode(version, body)?;
     let deadline = topics::deadline(request.timeout_ms);
     let validate_only = request.validate_only;
+    let mutations = Mutations::of(admin, context, version >= STRICT_SINCE);
     let too_much = added(&admin.cluster.view(), &request.topics) > i64::from(PARTITIONS_PER_REQUEST_MAX);
     let asked = names::counted(request.topics, |topic| topic.name.clone());
     let results = topics::each(asked, async |(asked, repeated)| {
         let grown = match too_much {
             true => Err(Error::PolicyViolation("Excessively large number of additional partitions per request.")),
-            false => grow(admin, &asked, repeated, validate_only, deadline).await,
+            false => grow(admin, &mutations, &asked, repeated, validate_only, deadline).await,
         };
         let (code, message) = code_and_message(&grown);
         CreatePartitionsTopicResult::default().with_name(asked.name).with_error_code(code).with_error_message(message)
     });
-    encode(version, &CreatePartitionsResponse::default().with_results(results.await))
+    let answer = CreatePartitionsResponse::default().with_results(results.await);
+    let wait = mutations.wait();
+    Ok((encode(version, &answer.with_throttle_time_ms(wait.as_millis() as i32))?, wait))
 }
 
 /// The partitions that a request adds, of topics that exist.
@@ -47,6 +58,7 @@ fn added(view: &RootState, topics: &[CreatePartitionsTopic]) -> i64 {
 
 async fn grow(
     admin: &Admin,
+    mutations: &Mutations,
     asked: &CreatePartitionsTopic,
     repeated: bool,
     validate_only: bool,
@@ -54,7 +66,9 @@ async fn grow(
 ) -> Result<(), Error> {
     topics::refuse_repeated(repeated)?;
     internal::refuse_internal(&asked.name)?;
-    let (topic, assigned) = check(&admin.cluster.view(), asked)?;
+    let view = admin.cluster.view();
+    let (topic, assigned) = check(&view, asked)?;
+    mutations.take(asked.count as usize - view.topic(topic).map_or(0, |topic| topic.placement.len()))?;
     if validate_only {
         return Ok(());
     }

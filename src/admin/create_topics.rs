@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
@@ -7,35 +9,44 @@ use tokio::time::Instant;
 
 use crate::admin::configs::{Layers, Source, TOPIC_CONFIGS};
 use crate::admin::error::code_and_message;
+use crate::admin::mutations::Mutations;
 use crate::admin::{Admin, Context, Error, PARTITIONS_PER_REQUEST_MAX, names, topics};
 use crate::batch::Segments;
 use crate::cluster::NewTopic;
 use crate::protocol::{self, decode, encode};
 use crate::types::TopicId;
 
+/// Whose clients know that a quota was exceeded (KIP-599).
+const STRICT_SINCE: i16 = 6;
+
+/// Also how long the client is to be left waiting.
+///
 /// # Errors
 /// The body does not follow the protocol.
 pub async fn create_topics(
     admin: &Admin,
-    _context: &Context,
+    context: &Context,
     version: i16,
     body: Bytes,
-) -> Result<Segments, protocol::Error> {
+) -> Result<(Segments, Duration), protocol::Error> {
     let request: CreateTopicsRequest = decode(version, body)?;
     let deadline = topics::deadline(request.timeout_ms);
     let too_much = partitions(&request.topics, admin.settings.num_partitions) > i64::from(PARTITIONS_PER_REQUEST_MAX);
     let validate_only = request.validate_only;
+    let mutations = Mutations::of(admin, context, version >= STRICT_SINCE);
     let view = admin.cluster.view();
     let layers = admin.layers(&view);
     let asked = names::counted(request.topics, |topic| topic.name.clone());
     let results = topics::each(asked, async |(asked, repeated)| {
         let created = match too_much {
             true => Err(Error::PolicyViolation("Excessively large number of partitions per request.")),
-            false => create(admin, &asked, repeated, validate_only, deadline).await,
+            false => create(admin, &mutations, &asked, repeated, validate_only, deadline).await,
         };
         result(layers, asked, created)
     });
-    encode(version, &CreateTopicsResponse::default().with_topics(results.await))
+    let answer = CreateTopicsResponse::default().with_topics(results.await);
+    let wait = mutations.wait();
+    Ok((encode(version, &answer.with_throttle_time_ms(wait.as_millis() as i32))?, wait))
 }
 
 /// What a request creates. An answer holds some kilobytes for each topic: one that cannot be made counts too.
@@ -50,6 +61,7 @@ fn partitions(topics: &[CreatableTopic], by_default: i32) -> i64 {
 
 async fn create(
     admin: &Admin,
+    mutations: &Mutations,
     asked: &CreatableTopic,
     repeated: bool,
     validate_only: bool,
@@ -57,6 +69,7 @@ async fn create(
 ) -> Result<NewTopic, Error> {
     topics::refuse_repeated(repeated)?;
     let new = topics::plan(&admin.cluster.view(), &admin.settings, asked).map_err(|e| e.of_topic(&asked.name))?;
+    mutations.take(new.partitions as usize)?;
     if validate_only {
         // Nothing has this id.
         return Ok(NewTopic { id: TopicId::ZERO, ..new });

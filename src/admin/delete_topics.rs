@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
@@ -10,31 +11,40 @@ use tokio::time::Instant;
 
 use crate::admin::epochs::Epochs;
 use crate::admin::error::{code_and_message, unknown};
+use crate::admin::mutations::Mutations;
 use crate::admin::{Admin, Context, Error, internal, names, topics};
 use crate::batch::Segments;
 use crate::cluster::{self, RootEntry, RootRefusal, RootState, Topic};
 use crate::protocol::{self, TopicRef, decode, encode};
 
+/// Whose clients know that a quota was exceeded (KIP-599).
+const STRICT_SINCE: i16 = 5;
+
+/// Also how long the client is to be left waiting.
+///
 /// # Errors
 /// The body does not follow the protocol.
 pub async fn delete_topics(
     admin: &Admin,
-    _context: &Context,
+    context: &Context,
     version: i16,
     body: Bytes,
-) -> Result<Segments, protocol::Error> {
+) -> Result<(Segments, Duration), protocol::Error> {
     let request: DeleteTopicsRequest = decode(version, body)?;
     let deadline = topics::deadline(request.timeout_ms);
+    let mutations = Mutations::of(admin, context, version >= STRICT_SINCE);
     let planned = plan(&admin.cluster.view(), request);
     let results = topics::each(planned, async |(result, topic)| {
         let deleted = match topic {
-            Ok(topic) => delete(admin, topic, deadline).await,
+            Ok(topic) => delete(admin, &mutations, topic, deadline).await,
             Err(e) => Err(e),
         };
         let (code, message) = code_and_message(&deleted);
         result.with_error_code(code).with_error_message(message)
     });
-    encode(version, &DeleteTopicsResponse::default().with_responses(results.await))
+    let answer = DeleteTopicsResponse::default().with_responses(results.await);
+    let wait = mutations.wait();
+    Ok((encode(version, &answer.with_throttle_time_ms(wait.as_millis() as i32))?, wait))
 }
 
 /// What becomes of each topic that is named. One that is named twice, also by name here and by id there, stays.
@@ -76,7 +86,8 @@ fn find(asked: DeleteTopicState, repeated: bool) -> Result<TopicRef, Error> {
     }
 }
 
-async fn delete(admin: &Admin, topic: Arc<Topic>, deadline: Instant) -> Result<(), Error> {
+async fn delete(admin: &Admin, mutations: &Mutations, topic: Arc<Topic>, deadline: Instant) -> Result<(), Error> {
+    mutations.take(topic.placement.len())?;
     let epoch = Epochs::of_topic(admin, &topic).await;
     // Once the root has decided, no view that has applied it shows the topic: there is nothing else to wait for.
     match admin.propose(RootEntry::DeleteTopic { topic: topic.id, epoch }, deadline).await {

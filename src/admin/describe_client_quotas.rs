@@ -6,6 +6,7 @@ use kafka_protocol::messages::describe_client_quotas_response::{EntityData, Entr
 use kafka_protocol::messages::{DescribeClientQuotasRequest, DescribeClientQuotasResponse};
 use kafka_protocol::protocol::StrBytes;
 
+use crate::admin::alter_client_quotas::canonical;
 use crate::admin::error::code_and_message;
 use crate::admin::{Admin, Context, Error};
 use crate::batch::Segments;
@@ -85,7 +86,10 @@ fn filter(components: &[ComponentData], strict: bool) -> Result<Filter, Error> {
             )));
         }
         let wanted = match (component.match_type, &component._match) {
-            (0, Some(name)) => Match::Exactly(QuotaName::Named(name.to_string())),
+            (0, Some(name)) => {
+                let address = canonical(name).filter(|_| kind == IP);
+                Match::Exactly(QuotaName::Named(address.unwrap_or_else(|| name.to_string())))
+            }
             (0, None) => {
                 return Err(Error::InvalidRequest(
                     "Request specified MATCH_TYPE_EXACT, but set match string to null.".into(),

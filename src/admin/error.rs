@@ -21,6 +21,8 @@ pub enum Error {
     InvalidConfig(String),
     #[error("{0}")]
     InvalidRequest(String),
+    #[error("The throttling quota has been exceeded.")]
+    ThrottlingQuotaExceeded,
     #[error("{0}")]
     PolicyViolation(&'static str),
     #[error("Topic '{0}' already exists.")]
@@ -73,6 +75,7 @@ impl Error {
             Error::InvalidConfig(_) => ErrorCode::InvalidConfig,
             Error::InvalidRequest(_) => ErrorCode::InvalidRequest,
             Error::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
+            Error::ThrottlingQuotaExceeded => ErrorCode::ThrottlingQuotaExceeded,
             Error::PolicyViolation(_) => ErrorCode::PolicyViolation,
             Error::TopicExists(_) => ErrorCode::TopicAlreadyExists,
             Error::UnknownTopic(_) => ErrorCode::UnknownTopicOrPartition,

@@ -31,6 +31,7 @@ mod leaders;
 mod list_config_resources;
 mod log_dirs;
 mod metadata;
+mod mutations;
 mod named;
 mod names;
 pub mod operations;
@@ -47,6 +48,8 @@ mod user_scram_credentials;
 mod delete_records_test;
 #[cfg(test)]
 mod metadata_test;
+#[cfg(test)]
+mod quotas_test;
 #[cfg(test)]
 pub(crate) mod sample;
 #[cfg(test)]
@@ -88,6 +91,7 @@ use crate::admin::named::Named;
 use crate::cluster::{Cluster, RootState};
 use crate::config::Config;
 use crate::index::{Replicas, Shards};
+use crate::quota::Quotas;
 use crate::types::StorageClass;
 use crate::zone::{self, Shown, Zones};
 
@@ -220,14 +224,21 @@ pub struct Admin {
     shards: Arc<Shards>,
     replicas: Arc<Replicas>,
     settings: Arc<Settings>,
+    quotas: Arc<Quotas>,
     pushed: Arc<Pushed>,
     named: Arc<Named>,
 }
 
 impl Admin {
-    pub fn new(cluster: Cluster, shards: Arc<Shards>, replicas: Arc<Replicas>, settings: Settings) -> Self {
+    pub fn new(
+        cluster: Cluster,
+        shards: Arc<Shards>,
+        replicas: Arc<Replicas>,
+        quotas: Arc<Quotas>,
+        settings: Settings,
+    ) -> Self {
         let (pushed, named) = (Arc::default(), Arc::default());
-        Admin { cluster, shards, replicas, settings: Arc::new(settings), pushed, named }
+        Admin { cluster, shards, replicas, settings: Arc::new(settings), quotas, pushed, named }
     }
 
     /// What clients have pushed of their metrics.

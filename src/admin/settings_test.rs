@@ -1,14 +1,9 @@
 //! Settings and limits over a socket of a real broker: set, told, and in force.
 
-use std::time::Duration;
-
-use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use kafka_protocol::messages::alter_configs_request::{AlterConfigsResource, AlterableConfig as ReplacingConfig};
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource as Changed, AlterableConfig};
 use kafka_protocol::messages::*;
-use kafka_protocol::protocol::Encodable;
-use tokio::time::Instant;
 
 use crate::admin::configs::topic::TOPIC_CONFIGS;
 use crate::batch::build::{NewRecord, Spec, batch};
@@ -128,59 +123,6 @@ async fn who_stamps_records_can_change() {
         let time = topic.produced(&mut client, 9, &[records_of(1, &Spec::default())]).await.log_append_time_ms;
         assert_eq!(time > T0, stamped);
     }
-    node.shut_down().await;
-}
-
-async fn limit(client: &mut Client, key: &'static str, value: Option<f64>) {
-    let entity = EntityData::default().with_entity_type(text("client-id")).with_entity_name(Some(text("test-0")));
-    let op = OpData::default().with_key(text(key)).with_value(value.unwrap_or(0.0)).with_remove(value.is_none());
-    let entry = EntryData::default().with_entity(vec![entity]).with_ops(vec![op]);
-    let request = AlterClientQuotasRequest::default().with_entries(vec![entry]);
-    let answer: AlterClientQuotasResponse = client.ask(ApiKey::AlterClientQuotas, 1, &request).await;
-    assert_eq!(answer.entries[0].error_code, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_over_its_limit_is_told_to_wait_and_not_read_from() {
-    let (node, mut client, _dir) = broker().await;
-    let topic = Topic::create(&mut client, 1, &[]).await;
-    let mut other = Client::named(&node, "other").await;
-    let request = topic.produce(9, -1, &[records_of(20, &Spec::default())]);
-    // Ten seconds' worth and three quarters of a second's more. The zone in the client's id is no part of its name.
-    let rate = (request.compute_size(9).unwrap() as f64 / 10.75).floor();
-    limit(&mut other, "producer_byte_rate", Some(rate)).await;
-    let described: DescribeClientQuotasResponse =
-        other.ask(ApiKey::DescribeClientQuotas, 1, &DescribeClientQuotasRequest::default()).await;
-    assert_eq!(described.entries.unwrap()[0].values[0].value, rate);
-    let begun = Instant::now();
-    let produced: ProduceResponse = client.ask(ApiKey::Produce, 9, &request).await;
-    assert_eq!(produced.responses[0].partition_responses[0].error_code, 0);
-    let wait = Duration::from_millis(produced.throttle_time_ms as u64);
-    assert!(wait > Duration::from_millis(500), "{wait:?}");
-    let _: MetadataResponse = client.ask(ApiKey::Metadata, 12, &MetadataRequest::default()).await;
-    assert!(begun.elapsed() >= wait, "its next request was not read before");
-    let free: ProduceResponse = other.ask(ApiKey::Produce, 9, &request).await;
-    assert_eq!(free.throttle_time_ms, 0);
-    node.shut_down().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_over_its_limit_gets_nothing_until_it_has_waited() {
-    let (node, mut client, _dir) = broker().await;
-    let topic = Topic::create(&mut client, 1, &[]).await;
-    topic.produced(&mut client, 9, &[records_of(20, &Spec::default())]).await;
-    let mut other = Client::named(&node, "other").await;
-    limit(&mut other, "consumer_byte_rate", Some(100.0)).await;
-    let fetch = topic.fetch(12, 0, 1 << 20, 0);
-    let first: FetchResponse = client.ask(ApiKey::Fetch, 12, &fetch).await;
-    assert!(first.throttle_time_ms > 500 && first.responses[0].partitions[0].records.is_some());
-    let mut again = Client::connect(&node).await;
-    let second: FetchResponse = again.ask(ApiKey::Fetch, 12, &fetch).await;
-    assert!(second.throttle_time_ms > 0 && second.responses.is_empty());
-    limit(&mut other, "consumer_byte_rate", None).await;
-    let mut again = Client::connect(&node).await;
-    let third: FetchResponse = again.ask(ApiKey::Fetch, 12, &fetch).await;
-    assert_eq!((third.throttle_time_ms, third.responses.len()), (0, 1));
     node.shut_down().await;
 }
 

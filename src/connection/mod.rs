@@ -36,7 +36,7 @@ mod session;
 mod server_test;
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
@@ -112,6 +112,12 @@ pub trait Router: Send + Sync + 'static {
     /// validates and enqueues, and waiting here is how a room pushes back. The answer may take longer:
     /// it is what the returned future yields. Dropped unfinished when the connection ends.
     async fn start(&self, peer: &Arc<Peer>, request: Request) -> Pending;
+
+    /// # Errors
+    /// Connections come too fast from this address: this one is to be closed after a while.
+    fn connect(&self, _address: IpAddr) -> Result<(), Duration> {
+        Ok(())
+    }
 
     /// The connection is closed, whatever ended it.
     fn ended(&self, _peer: &Peer) {}

@@ -107,13 +107,22 @@ impl Server {
         peer: Arc<Peer>,
         socket: TcpStream,
         sessions: &mut JoinSet<()>,
-        shutdown: watch::Receiver<bool>,
+        mut shutdown: watch::Receiver<bool>,
     ) {
         self.metrics.connections_accepted.fetch_add(1, Relaxed);
         let open = Open::new(self.clone(), peer.clone());
         if self.metrics.connections_open.load(Relaxed) > self.limits.connections_max as u64 {
             self.metrics.connections_refused.fetch_add(1, Relaxed);
             warn!(%peer, max = self.limits.connections_max, "too many connections");
+            return;
+        }
+        if let Err(wait) = self.router.connect(peer.address.ip()) {
+            self.metrics.connections_refused.fetch_add(1, Relaxed);
+            // Kept waiting, it does not come again at once (KIP-612).
+            sessions.spawn(async move {
+                let _held = (open, socket);
+                let _ = timeout(wait, told_to_stop(&mut shutdown)).await;
+            });
             return;
         }
         sessions.spawn(async move {

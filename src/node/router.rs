@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -51,11 +52,15 @@ impl Router for Rooms {
                 reply(async move { produce.write_txn_markers(version, body).await })
             }
             ApiKey::Metadata => reply(async move { admin::metadata(&admin, &context, version, body).await }),
-            ApiKey::CreateTopics => reply(async move { admin::create_topics(&admin, &context, version, body).await }),
-            ApiKey::DeleteTopics => reply(async move { admin::delete_topics(&admin, &context, version, body).await }),
+            ApiKey::CreateTopics => {
+                reply_then_wait(async move { admin::create_topics(&admin, &context, version, body).await })
+            }
+            ApiKey::DeleteTopics => {
+                reply_then_wait(async move { admin::delete_topics(&admin, &context, version, body).await })
+            }
             ApiKey::DeleteRecords => reply(async move { admin::delete_records(&admin, &context, version, body).await }),
             ApiKey::CreatePartitions => {
-                reply(async move { admin::create_partitions(&admin, &context, version, body).await })
+                reply_then_wait(async move { admin::create_partitions(&admin, &context, version, body).await })
             }
             ApiKey::DescribeConfigs => {
                 reply(async move { admin::describe_configs(&admin, &context, version, body).await })
@@ -191,6 +196,18 @@ fn reply(answer: impl Future<Output = Result<Segments, protocol::Error>> + Send 
         Some(outcome) => std::future::ready(outcome).boxed(),
         None => pending,
     }
+}
+
+/// The client is not read from for a while, where it is told so.
+fn reply_then_wait(
+    answer: impl Future<Output = Result<(Segments, Duration), protocol::Error>> + Send + 'static,
+) -> Pending {
+    let outcome = |answer: Result<_, _>| match answer {
+        Ok((body, wait)) if Duration::is_zero(&wait) => Outcome::Reply(body),
+        Ok((body, wait)) => Outcome::Throttled(Some(body), wait),
+        Err(e) => close(&e),
+    };
+    answer.map(outcome).boxed()
 }
 
 fn produced(answer: Result<Answer, protocol::Error>) -> Outcome {

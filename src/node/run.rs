@@ -264,7 +264,9 @@ impl Node {
         });
         let replicas = Arc::new(Replicas::new(cluster.clone(), shards.clone()));
         let fetch = Arc::new(Fetch::new(cluster.clone(), replicas.clone(), cache.clone(), Zones::from(&config)));
-        let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), replicas, admin::Settings::from(&config)));
+        let quotas = Arc::new(Quotas::new(cluster.clone()));
+        let settings = admin::Settings::from(&config);
+        let admin = Arc::new(Admin::new(cluster.clone(), shards.clone(), replicas, quotas.clone(), settings));
 
         let limits = Limits {
             request_bytes_max: config.request_bytes_max,
@@ -291,7 +293,6 @@ impl Node {
             admin::static_settings(&config),
         ));
         let rooms = Rooms { produce, fetch, admin: admin.clone(), groups, transactions, share };
-        let quotas = Arc::new(Quotas::new(cluster.clone()));
         let router = Throttling { rooms, quotas, cluster: cluster.clone(), zones: Zones::from(&config) };
         let server = Server::new(Arc::new(router), limits);
         let console = match &config.metrics_listen {

@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,10 @@ impl<R: Router> Router for Throttling<R> {
             throttled(api, version, outcome, of_bytes.max(of_time))
         }
         .boxed()
+    }
+
+    fn connect(&self, address: IpAddr) -> Result<(), Duration> {
+        if self.quotas.any() { self.quotas.connect(address) } else { Ok(()) }
     }
 
     fn ended(&self, peer: &Peer) {

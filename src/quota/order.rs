@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::cluster::{Limit, QuotaEntity, QuotaName};
 
-/// Who shares one rate: the clients of this user, of this name, or both.
+/// Who shares one rate: the clients of this user, of this name, or both; or those at an address, which is a name then.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Sharing {
     pub user: Option<String>,
@@ -39,6 +40,19 @@ pub fn in_force(
     })
 }
 
+/// The limit of those who connect from an address: its own, or that of every address by itself.
+pub fn of_address(
+    quotas: &BTreeMap<QuotaEntity, BTreeMap<String, Limit>>,
+    address: IpAddr,
+    key: &str,
+) -> Option<(f64, Sharing)> {
+    let name = address.to_canonical().to_string();
+    [QuotaName::Named(name.clone()), QuotaName::Default].into_iter().find_map(|of| {
+        let limits = quotas.get(&QuotaEntity { ip: Some(of), ..QuotaEntity::default() })?;
+        limits.get(key).map(|limit| (limit.get(), Sharing { user: None, client_id: Some(name.clone()) }))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +81,19 @@ mod tests {
         // Another client of the same user, and another kind of limit.
         assert_eq!(of(&quotas, "d", "k").unwrap().0, 6.0);
         assert_eq!(of(&quotas, "c", "other"), None);
+    }
+
+    #[test]
+    fn an_address_has_its_own_limit_or_that_of_all() {
+        let ip = |name| QuotaEntity { ip: Some(name), ..QuotaEntity::default() };
+        let limits = |limit| BTreeMap::from([("k".to_owned(), Limit::new(limit))]);
+        let mut quotas = BTreeMap::from([(ip(QuotaName::Named("10.0.0.1".into())), limits(5.0))]);
+        let of = |quotas: &_, address: &str| of_address(quotas, address.parse().unwrap(), "k").map(|(limit, _)| limit);
+        assert_eq!((of(&quotas, "10.0.0.1"), of(&quotas, "::ffff:10.0.0.1")), (Some(5.0), Some(5.0)));
+        assert_eq!(of(&quotas, "10.0.0.2"), None);
+        quotas.insert(ip(QuotaName::Default), limits(1.0));
+        assert_eq!((of(&quotas, "10.0.0.1"), of(&quotas, "10.0.0.2")), (Some(5.0), Some(1.0)));
+        let shared = |address: &str| of_address(&quotas, address.parse().unwrap(), "k").unwrap().1;
+        assert_ne!(shared("10.0.0.2"), shared("10.0.0.3"));
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Kafka's `quota.window.size.seconds` and `quota.window.num`.
-const WINDOW: Duration = Duration::from_secs(1);
-const WINDOWS: u32 = 11;
+pub(super) const WINDOW: Duration = Duration::from_secs(1);
+pub(super) const WINDOWS: u32 = 11;
 
 /// An amount per second over the last eleven seconds (Kafka: `Rate` over a `SampledStat`): a client that has just come
 /// counts as if it had been here, and idle, for ten.

@@ -1,5 +1,6 @@
 //! Budgets, limits and the end of connections.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -147,4 +148,31 @@ async fn an_answer_that_never_comes_does_not_hold_up_shutdown() {
     running.stop.send(true).unwrap();
     running.serving.await.unwrap();
     assert!(closed(&mut client).await);
+}
+
+/// Takes no connection.
+struct Full;
+
+#[async_trait]
+impl Router for Full {
+    async fn start(&self, _: &Arc<Peer>, _: Request) -> Pending {
+        unreachable!("nothing is read")
+    }
+
+    fn connect(&self, _: IpAddr) -> Result<(), Duration> {
+        Err(Duration::from_secs(3600))
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_kept_waiting_is_not_read_from_and_does_not_hold_up_shutdown() {
+    let running = Running::new(Full, Limits::default()).await;
+    let mut client = running.client().await;
+    client.write_all(&metadata(1)).await.unwrap();
+    running.until(|metrics| metrics.connections_refused.load(Relaxed) == 1).await;
+    assert_eq!(running.server.metrics().connections_open.load(Relaxed), 1, "it counts while it is held");
+    running.stop.send(true).unwrap();
+    assert!(closed(&mut client).await);
+    running.serving.await.unwrap();
+    assert_eq!(running.server.metrics().connections_open.load(Relaxed), 0);
 }
