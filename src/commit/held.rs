@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
@@ -17,6 +18,8 @@ use crate::shard::{Append, Entry, Outcome, Release, Slot, Verdict};
 
 /// How long a held batch waits for its predecessor before the producer is told to try again.
 const HOLD_MAX: Duration = Duration::from_millis(1000);
+/// Waits of one object that are ended at a time.
+const RELEASES_MAX: usize = 64;
 
 impl Sequencers {
     /// Answers when none of the object's batches is held any more; ends the wait itself when it has lasted too long.
@@ -40,12 +43,15 @@ impl Sequencers {
                 Err(_) => break,
             }
         }
-        for (slot, producer_id) in held_producers(shard, &append) {
+        // One after the other, those of many producers would take longer than their waits are remembered.
+        let releases = held_producers(shard, &append).into_iter().map(|(slot, producer_id)| {
             let place = shard.replica().read(|state| state.slot(slot)?.producer(producer_id)?.place());
             let settled = self.waits.is_over((shard.id, slot, producer_id), place, Instant::now());
             self.settle_for_waits(cluster);
-            let release = Release { slot, producer_id, settled };
-            let answer = self.entry(shard.id, Entry::Release(release).encode()).await;
+            self.entry(shard.id, Entry::Release(Release { slot, producer_id, settled }).encode())
+        });
+        let mut releases = stream::iter(releases).buffer_unordered(RELEASES_MAX);
+        while let Some(answer) = releases.next().await {
             match answer {
                 Ok(Answer::Done(_)) => {}
                 Ok(other) => return other,
@@ -58,7 +64,9 @@ impl Sequencers {
     /// Asks every broker of the cluster to settle what it has, if somebody waits for that. Brokers that are silent are asked
     /// as well: they may have something, and come back.
     fn settle_for_waits(&self, cluster: &Cluster) {
-        let Some(question) = self.waits.ask() else { return };
+        if !self.waits.ask() {
+            return;
+        }
         let (waits, node) = (self.waits.clone(), cluster.node().clone());
         let brokers: Vec<_> = cluster.view().brokers().map(|broker| broker.node).collect();
         tokio::spawn(async move {
@@ -66,7 +74,7 @@ impl Sequencers {
             let answers = join_all(brokers.into_iter().map(ask)).await;
             let is_settled =
                 |answer: Result<Bytes, _>| answer.is_ok_and(|body| matches!(Answer::decode(body), Ok(Answer::Done(_))));
-            waits.answered(question, answers.into_iter().all(is_settled));
+            waits.answered(answers.into_iter().all(is_settled));
         });
     }
 }
@@ -77,9 +85,11 @@ fn held_producers(shard: &OpenShard, append: &Append) -> BTreeSet<(Slot, i64)> {
     shard.replica().read(|state| {
         let mut batch_index = 0;
         for part in &append.parts {
-            for _ in &part.batches {
-                let waits = state.slot(part.slot).and_then(|p| p.held_by(append.object, batch_index));
-                held.extend(waits.map(|producer_id| (part.slot, producer_id)));
+            let partition = state.slot(part.slot);
+            for batch in &part.batches {
+                let waits = |id| partition.is_some_and(|p| p.is_held(id, append.object, batch_index));
+                let producer_id = batch.sequence.map(|claim| claim.producer.id).filter(|id| waits(*id));
+                held.extend(producer_id.map(|id| (part.slot, id)));
                 batch_index += 1;
             }
         }

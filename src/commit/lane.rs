@@ -184,9 +184,14 @@ impl Lane {
             self.pause();
             return;
         };
-        if self.queue.is_empty() && self.way.may_have_leader() {
-            // Whether it answers is seen with the next object.
-            self.is_heard();
+        if self.queue.is_empty() {
+            match self.way.may_have_leader() {
+                // Whether it answers is seen with the next object.
+                true => self.is_heard(),
+                // Nobody to send to: looked at again in a while, not at once and for ever.
+                false if self.silent_since.is_some() => self.pause(),
+                false => {}
+            }
         }
         while self.calls.len() < IN_FLIGHT_MAX.min(self.queue.len()) {
             let at = self.calls.len();

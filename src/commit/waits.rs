@@ -76,23 +76,23 @@ impl Waits {
         is_over
     }
 
-    /// The number of a question, if one is to be put now: somebody waits for it, and none is on its way.
-    pub fn ask(&self) -> Option<u64> {
+    /// Whether a question is to be put now: somebody waits for it, and none is on its way.
+    pub fn ask(&self) -> bool {
         let mut inner = self.0.lock().expect("no holder panics");
         if inner.asking || inner.wanted <= inner.settled {
-            return None;
+            return false;
         }
         inner.questions += 1;
         inner.asking = true;
-        Some(inner.questions)
+        true
     }
 
     /// Every broker has settled what it had when it was asked, or one could not be asked.
-    pub fn answered(&self, question: u64, settled: bool) {
+    pub fn answered(&self, settled: bool) {
         let mut inner = self.0.lock().expect("no holder panics");
         inner.asking = false;
         if settled {
-            inner.settled = question;
+            inner.settled = inner.questions;
         }
     }
 }
@@ -108,26 +108,26 @@ mod tests {
     fn a_producer_begins_in_the_middle_when_all_that_was_on_its_way_is_settled() {
         let (waits, start) = (Waits::default(), Instant::now());
         let is_over = |s| waits.is_over(ONE, None, start + Duration::from_secs(s));
-        assert_eq!(waits.ask(), None, "nobody waits");
+        assert!(!waits.ask(), "nobody waits");
         assert!(!is_over(0));
-        assert_eq!(waits.ask(), Some(1));
+        assert!(waits.ask());
         assert!(!is_over(1));
         // A broker could not be asked: all are asked again.
-        waits.answered(1, false);
+        waits.answered(false);
         assert!(!is_over(2));
-        assert_eq!(waits.ask(), Some(2));
-        waits.answered(2, true);
+        assert!(waits.ask());
+        waits.answered(true);
         assert!(is_over(3));
         // Its wait is over and forgotten.
         assert!(!is_over(4));
-        let question = waits.ask().unwrap();
-        waits.answered(question, true);
+        assert!(waits.ask());
+        waits.answered(true);
         // It was quiet, perhaps because the client gave up: what it sends now may have predecessors again.
         assert!(!is_over(15));
-        let question = waits.ask().unwrap();
-        waits.answered(question, true);
+        assert!(waits.ask());
+        waits.answered(true);
         assert!(is_over(16));
-        assert_eq!(waits.ask(), None);
+        assert!(!waits.ask());
     }
 
     #[test]
@@ -135,14 +135,14 @@ mod tests {
         let (waits, start) = (Waits::default(), Instant::now());
         let is_over = |of, s| waits.is_over(of, None, start + Duration::from_secs(s));
         assert!(!is_over(ONE, 0));
-        assert_eq!(waits.ask(), Some(1));
+        assert!(waits.ask());
         let others = |s| (0..1000).filter(|id| is_over((2, 0, *id), s)).count();
-        assert_eq!((others(1), waits.ask()), (0, None));
-        waits.answered(1, true);
+        assert_eq!((others(1), waits.ask()), (0, false));
+        waits.answered(true);
         assert!(is_over(ONE, 2));
-        assert_eq!((others(2), waits.ask(), waits.ask()), (0, Some(2), None), "one for all of them");
-        waits.answered(2, true);
-        assert_eq!((others(3), waits.ask()), (1000, None));
+        assert_eq!((others(2), waits.ask(), waits.ask()), (0, true, false), "one for all of them");
+        waits.answered(true);
+        assert_eq!((others(3), waits.ask()), (1000, false));
     }
 
     #[test]
@@ -161,13 +161,13 @@ mod tests {
         let (waits, start) = (Waits::default(), Instant::now());
         let is_over = |next, s| waits.is_over(ONE, Some((0, next)), start + Duration::from_secs(s));
         assert!((0..100).all(|s| !is_over(5, s)));
-        let question = waits.ask().unwrap();
+        assert!(waits.ask());
         // It was filled after all; this is another one, and what is settled since before says nothing of it.
         assert!(!is_over(9, 100));
-        waits.answered(question, true);
+        waits.answered(true);
         assert!(!is_over(9, 101));
-        let question = waits.ask().unwrap();
-        waits.answered(question, true);
+        assert!(waits.ask());
+        waits.answered(true);
         assert!(is_over(9, 102));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use milepost_raft as raft;
 use tokio::net::lookup_host;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::info;
@@ -29,7 +29,7 @@ use crate::node::snapshots::Snapshots;
 use crate::node::throttling::Throttling;
 use crate::object::zonal::{Repair, Share};
 use crate::object::{self, Hedger, Paths, Store, hedge};
-use crate::produce::{Produce, RECOMPRESSING_MAX};
+use crate::produce::{Produce, Recompressor};
 use crate::quota::Quotas;
 use crate::share;
 use crate::transaction::{self, Transactions, Verifier};
@@ -257,7 +257,7 @@ impl Node {
             lanes,
             underway,
             defaults: admin::static_settings(&config),
-            recompressing: Semaphore::new(RECOMPRESSING_MAX),
+            recompressor: Recompressor::new(config.memory_bytes_max, config.request_bytes_max),
             shards: shards.clone(),
             verify: verify.clone(),
             endings: Endings::new(cluster.clone(), shards.clone()),

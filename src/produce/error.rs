@@ -68,8 +68,9 @@ pub(super) fn of_verification(e: ErrorCode, version: i16) -> ErrorCode {
 pub(super) fn of_commit(e: commit::Error) -> ErrorCode {
     match e {
         commit::Error::Unknown => ErrorCode::RequestTimedOut,
-        // Certainly not appended, and worth a retry (a fenced broker is replaced by its next life).
-        commit::Error::Fenced | commit::Error::NotStored => ErrorCode::NotEnoughReplicas,
+        // Certainly not appended, and worth a retry: elsewhere, since this broker is replaced by its next life.
+        commit::Error::Fenced => ErrorCode::NotLeaderOrFollower,
+        commit::Error::NotStored => ErrorCode::NotEnoughReplicas,
     }
 }
 

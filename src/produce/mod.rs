@@ -11,6 +11,7 @@
 
 mod error;
 mod failure;
+mod recompress;
 mod respond;
 mod settings;
 mod take;
@@ -22,7 +23,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
 
 use crate::admin::Defaults;
 use crate::batch::Segments;
@@ -34,10 +34,9 @@ use crate::protocol::{self, ErrorCode, produce};
 use crate::types::Memory;
 use crate::upload::Poison;
 
+pub use recompress::Recompressor;
 pub use verify::Verify;
 
-/// Requests whose batches are compressed anew at a time.
-pub const RECOMPRESSING_MAX: usize = 2;
 /// Longer waits are cut: a client that is gone must not hold memory.
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 
@@ -51,8 +50,7 @@ pub struct Produce {
     pub underway: Arc<Underway>,
     /// What topics inherit that do not say.
     pub defaults: Defaults,
-    /// How many requests are compressed anew at a time: each may take hundreds of megabytes for a moment.
-    pub recompressing: Semaphore,
+    pub recompressor: Recompressor,
     pub shards: Arc<Shards>,
     pub verify: Arc<dyn Verify>,
     pub endings: Endings,

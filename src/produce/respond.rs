@@ -20,12 +20,11 @@ pub(super) struct PartitionAnswer {
     pub base_offset: Offset,
     /// Set where the topic stamps records on append.
     pub append_time: Option<Timestamp>,
-    pub log_start_offset: Offset,
 }
 
 impl PartitionAnswer {
     pub fn failed(index: i32, error: ErrorCode) -> Self {
-        PartitionAnswer { index, error, rejected: None, base_offset: -1, append_time: None, log_start_offset: -1 }
+        PartitionAnswer { index, error, rejected: None, base_offset: -1, append_time: None }
     }
 
     pub fn refused(index: i32, failure: Failure) -> Self {
@@ -57,13 +56,13 @@ fn partition(version: i16, answer: PartitionAnswer) -> PartitionProduceResponse 
         let why = Some(StrBytes::from_string(why));
         BatchIndexAndErrorMessage::default().with_batch_index(at).with_batch_index_error_message(why)
     });
+    // The log start offset stays -1, unknown: it may be known in other zones only, and serves to tell what an
+    // UNKNOWN_PRODUCER_ID means, which nobody is answered.
     PartitionProduceResponse::default()
         .with_index(answer.index)
         .with_error_code(answer.error.code())
         .with_base_offset(answer.base_offset)
         .with_log_append_time_ms(answer.append_time.unwrap_or(-1))
-        // The field came with version 5 (KIP-107).
-        .with_log_start_offset(if version >= 5 { answer.log_start_offset } else { -1 })
         .with_record_errors(records.collect())
         .with_error_message((!message.is_empty()).then(|| StrBytes::from_string(message)))
 }
@@ -85,7 +84,6 @@ mod tests {
                 rejected: None,
                 base_offset: 7,
                 append_time: Some(9),
-                log_start_offset: 3,
             };
             let rejected = Rejected { message: "m".into(), records: vec![(3, "r".into())] };
             let (error, rejected) = (ErrorCode::NotEnoughReplicas, Some(Box::new(rejected)));

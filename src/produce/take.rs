@@ -7,11 +7,11 @@ use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::is_internal;
-use crate::batch::{self, ValidBatch, validate};
+use crate::batch::{ValidBatch, validate};
 use crate::cluster::{Topic, now_ms};
 use crate::commit::{Error, Reply, SlotError, Ticket, Waiting};
-use crate::door;
 use crate::produce::failure::Failure;
+use crate::produce::recompress::{self, Recompressed};
 use crate::produce::respond::{PartitionAnswer, TopicAnswer};
 use crate::produce::settings::TopicSettings;
 use crate::produce::verify::{Membership, Memberships};
@@ -19,11 +19,9 @@ use crate::produce::{Produce, error};
 use crate::protocol::produce::{ProducePartition, ProduceRequest};
 use crate::protocol::{ErrorCode, TopicRef};
 use crate::shard::{Slot, Verdict};
-use crate::types::{Memory, Offset, Partition, ShardId, StorageClass};
+use crate::types::{Memory, Partition, ShardId, StorageClass};
 use crate::upload::Pending;
 
-/// Nothing advances the start of a log until retention does.
-const LOG_START_OFFSET: Offset = 0;
 /// Smallest wait for verdicts: a client that asks for none still wants to know.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
@@ -33,6 +31,7 @@ struct Intake {
     all_acks: bool,
     /// Shards that could not say which slot a partition has.
     silent: HashSet<ShardId>,
+    recompressed: Recompressed,
 }
 
 /// One partition's batches, all good.
@@ -61,7 +60,7 @@ impl Produce {
     pub(super) async fn take(&self, version: i16, request: ProduceRequest, memory: Memory) -> Vec<Taken> {
         let ticket = self.underway.enter();
         let all_acks = request.acks == -1;
-        let mut intake = Intake { all_acks, silent: HashSet::new() };
+        let mut intake = Intake { all_acks, silent: HashSet::new(), recompressed: Recompressed::default() };
         let mut looked_at = Vec::with_capacity(request.topics.len());
         let acks_known = matches!(request.acks, -1..=1);
         for topic in request.topics {
@@ -82,6 +81,10 @@ impl Produce {
         }
         let accepted = looked_at.iter().flat_map(|(_, partitions)| partitions).filter_map(|(_, one)| one.as_ref().ok());
         let memberships = self.memberships(version, request.transactional_id.as_deref(), accepted).await;
+        let memory: Memory = match intake.recompressed.memory {
+            Some(grown) => Arc::new((memory, grown)),
+            None => memory,
+        };
         let mut pending = BTreeMap::new();
         let mut taken = Vec::with_capacity(looked_at.len());
         for (topic, partitions) in looked_at {
@@ -124,9 +127,12 @@ impl Produce {
             // Retriable: another broker may be started with all stores.
             return Err(ErrorCode::KafkaStorageError.into());
         }
-        let batches = self.valid(request.records, settings).await.map_err(|e| {
-            tracing::debug!(topic = topic.name, index, error = %e, "batch refused");
-            Failure::of_batch(&e, &settings.rules, &topic.name, index)
+        let batches = self.valid(request.records, settings, &mut intake.recompressed).await.map_err(|e| {
+            tracing::debug!(topic = topic.name, index, error = %e, "batches refused");
+            match e {
+                recompress::Error::Batch(e) => Failure::of_batch(&e, &settings.rules, &topic.name, index),
+                other => other.code().into(),
+            }
         })?;
         if batches.iter().map(|batch| batch.bytes().len()).sum::<usize>() > settings.list_bytes_max {
             return Err(ErrorCode::RecordListTooLarge.into());
@@ -150,24 +156,15 @@ impl Produce {
     }
 
     /// Batches as they are to be stored.
-    async fn valid(&self, records: Bytes, settings: &TopicSettings) -> Result<Vec<ValidBatch>, batch::Error> {
+    async fn valid(
+        &self,
+        records: Bytes,
+        settings: &TopicSettings,
+        recompressed: &mut Recompressed,
+    ) -> Result<Vec<ValidBatch>, recompress::Error> {
         let batches = validate(records, &settings.rules)?;
-        let Some(wanted) = settings.compression.filter(|w| batches.iter().any(|batch| batch.differs_from(*w))) else {
-            return Ok(batches);
-        };
-        let inflated_bytes_max = settings.rules.inflated_bytes_max;
-        let _turn = self.recompressing.acquire().await.expect("it is never closed");
-        let recompressed = door::blocking(move || {
-            batches
-                .into_iter()
-                .map(|batch| batch.recompressed(wanted, inflated_bytes_max))
-                .collect::<Result<Vec<_>, _>>()
-        });
-        let batches = recompressed.await.expect("compressing does not panic")?;
-        let max = settings.rules.message_bytes_max;
-        // Kafka looks again too: what was small enough may not be any more.
-        match batches.iter().map(|batch| batch.bytes().len()).find(|bytes| *bytes > max) {
-            Some(bytes) => Err(batch::Error::TooLarge { bytes, max }),
+        match settings.compression.filter(|wanted| batches.iter().any(|batch| batch.differs_from(*wanted))) {
+            Some(wanted) => self.recompressor.recompress(batches, wanted, &settings.rules, recompressed).await,
             None => Ok(batches),
         }
     }
@@ -209,14 +206,14 @@ fn enlist(
     pending: &mut BTreeMap<StorageClass, Vec<Pending>>,
 ) -> Result<Waits, ErrorCode> {
     let Accepted { class, shard, slot, partition, batches } = accepted;
-    let membership_of = |batch: &ValidBatch| memberships.get(&(batch.header().producer, partition)).copied();
-    let transactional = batches.iter().filter(|batch| batch.header().attributes.is_transactional());
-    let memberships = transactional.filter_map(membership_of).collect::<Result<Vec<Membership>, ErrorCode>>()?;
-    let assumed = memberships.iter().any(|membership| membership.assumed);
-    let verdicts = batches.into_iter().map(|batch| {
+    let membership_of = |batch: &ValidBatch| match batch.header().attributes.is_transactional() {
+        true => memberships.get(&(batch.header().producer, partition)).copied().transpose(),
+        false => Ok(None),
+    };
+    let members: Vec<Option<Membership>> = batches.iter().map(membership_of).collect::<Result<_, ErrorCode>>()?;
+    let assumed = members.iter().flatten().any(|membership| membership.assumed);
+    let verdicts = batches.into_iter().zip(members).map(|(batch, membership)| {
         let (reply, waiting) = Reply::awaited(ticket);
-        let transactional = batch.header().attributes.is_transactional();
-        let membership = membership_of(&batch).filter(|_| transactional).and_then(Result::ok);
         let (transaction, memory) = (membership.map(|membership| membership.number), memory.clone());
         let one = Pending { shard, slot, partition, batch, transaction, reply, memory };
         pending.entry(class).or_default().push(one);
@@ -246,6 +243,5 @@ async fn verdict(index: i32, accepted: Result<Waits, Failure>, deadline: Instant
         first.get_or_insert(appended);
     }
     let (base_offset, append_time) = first.unwrap_or((-1, None));
-    let (error, rejected, log_start_offset) = (ErrorCode::None, None, LOG_START_OFFSET);
-    PartitionAnswer { index, error, rejected, base_offset, append_time, log_start_offset }
+    PartitionAnswer { index, error: ErrorCode::None, rejected: None, base_offset, append_time }
 }

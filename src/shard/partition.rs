@@ -216,11 +216,10 @@ impl PartitionState {
         self.producers.values().any(|state| state.last_time < time && state.open.is_none())
     }
 
-    /// Which producer's wait an object's batch is part of.
-    pub fn held_by(&self, object: ObjectId, batch_index: u32) -> Option<i64> {
-        let waits =
-            |state: &ProducerState| state.held.iter().any(|h| h.batch_index == batch_index && h.object_id() == object);
-        self.producers.iter().find(|(_, state)| waits(state)).map(|(id, _)| *id)
+    /// Whether a producer's batch, one of an object's, waits for others before it.
+    pub fn is_held(&self, producer_id: i64, object: ObjectId, batch_index: u32) -> bool {
+        let is_it = |held: &Held| held.batch_index == batch_index && held.object_id() == object;
+        self.producers.get(&producer_id).is_some_and(|state| state.held.iter().any(is_it))
     }
 
     /// The offset a retry of this claim would be answered with.

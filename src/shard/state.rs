@@ -159,7 +159,7 @@ impl State {
         let Some(partition) = self.partitions.get(&slot) else {
             return Verdict::Refused(Refusal::UnknownPartition);
         };
-        if batch.sequence.is_some() && partition.held_by(object, index).is_some() {
+        if batch.sequence.is_some_and(|claim| partition.is_held(claim.producer.id, object, index)) {
             return Verdict::Held;
         }
         let at = start + before.iter().map(|b| u64::from(b.len)).sum::<u64>();

@@ -47,7 +47,8 @@ pub(super) fn assemble(pending: Vec<Pending>) -> Result<Assembled, (layout::Erro
         group.slot = one.slot;
         group.min_timestamp =
             if first { header.base_timestamp } else { group.min_timestamp.min(header.base_timestamp) };
-        group.record_count += one.batch.count() as u32;
+        // Nobody counts the records of compressed batches: what they say may be anything.
+        group.record_count = group.record_count.saturating_add(one.batch.count() as u32);
         group.batches.push(Batch {
             len: one.batch.bytes().len() as u32,
             span: one.batch.count() as u32,
