@@ -51,12 +51,12 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         why = node.failed() => Some(why),
     };
     match &failed {
-        Some(why) => error!(why, "a replica has failed: this broker stops, others take its place"),
+        Some(why) => error!(why, "this broker stops, others take its place"),
         None => info!("stopping"),
     }
     node.shut_down().await;
     info!("stopped");
-    failed.map_or(Ok(()), |why| Err(anyhow::anyhow!("a replica has failed: {why}")))
+    failed.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
 }
 
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::{FuturesOrdered, StreamExt};
 use milepost_raft::{CallError, NodeId};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
@@ -75,6 +75,7 @@ pub struct Lanes {
     cluster: Cluster,
     shards: Arc<Shards>,
     lanes: Mutex<HashMap<ShardId, Entrance>>,
+    fenced: Arc<watch::Sender<bool>>,
 }
 
 #[derive(Clone)]
@@ -85,7 +86,7 @@ struct Entrance {
 
 impl Lanes {
     pub fn new(cluster: Cluster, shards: Arc<Shards>) -> Self {
-        Lanes { cluster, shards, lanes: Mutex::default() }
+        Lanes { cluster, shards, lanes: Mutex::default(), fenced: Arc::default() }
     }
 
     /// Hands over the next object for this shard. Sequences must ascend. The queue is bounded by the `in_flight` permits.
@@ -100,13 +101,18 @@ impl Lanes {
         self.entrance(shard).stalled.load(Ordering::Relaxed)
     }
 
+    /// Returns when a shard has heard from a later life of this broker: nothing that this one stores is taken any more.
+    pub async fn fenced(&self) {
+        let _ = self.fenced.subscribe().wait_for(|fenced| *fenced).await;
+    }
+
     fn entrance(&self, shard: ShardId) -> Entrance {
         let mut lanes = self.lanes.lock().expect("no holder panics");
         let lane = lanes.entry(shard).or_insert_with(|| {
             let (queue, submissions) = mpsc::unbounded_channel();
             let stalled = Arc::new(AtomicBool::new(false));
             let way = Way { shard, cluster: self.cluster.clone(), shards: self.shards.clone() };
-            tokio::spawn(Lane::new(way, stalled.clone()).run(submissions));
+            tokio::spawn(Lane::new(way, stalled.clone(), self.fenced.clone()).run(submissions));
             Entrance { queue, stalled }
         });
         lane.clone()
@@ -139,10 +145,11 @@ struct Lane {
     /// Since when nobody has answered; `None` while all is well.
     silent_since: Option<Instant>,
     stalled: Arc<AtomicBool>,
+    fenced: Arc<watch::Sender<bool>>,
 }
 
 impl Lane {
-    fn new(way: Way, stalled: Arc<AtomicBool>) -> Self {
+    fn new(way: Way, stalled: Arc<AtomicBool>, fenced: Arc<watch::Sender<bool>>) -> Self {
         Lane {
             guess: way.guess(),
             way,
@@ -154,6 +161,7 @@ impl Lane {
             resume_at: Instant::now(),
             silent_since: None,
             stalled,
+            fenced,
         }
     }
 
@@ -217,7 +225,7 @@ impl Lane {
                     self.fail();
                 }
                 Ok(Outcome::Fenced) => {
-                    warn!(shard = self.way.shard, "this broker is fenced; it must restart to write again");
+                    self.fenced.send_replace(true);
                     self.drop_front(Error::Fenced);
                 }
                 Ok(Outcome::Marked(_) | Outcome::Refused(_)) | Err(_) => self.fail(),

@@ -71,6 +71,7 @@ pub enum Error {
 pub struct Node {
     address: SocketAddr,
     cluster: Cluster,
+    lanes: Arc<Lanes>,
     coordinators: Arc<Coordinators>,
     transactions: Arc<transaction::Coordinators>,
     sharing: Arc<share::Leaders>,
@@ -254,7 +255,7 @@ impl Node {
             slots: Arc::new(Slots::new(cluster.clone(), shards.clone())),
             ingest: Ingest::start(ingest_settings, classes, sealed),
             poison,
-            lanes,
+            lanes: lanes.clone(),
             underway,
             defaults: admin::static_settings(&config),
             recompressor: Recompressor::new(config.memory_bytes_max, config.request_bytes_max),
@@ -330,6 +331,7 @@ impl Node {
         Ok(Node {
             address,
             cluster,
+            lanes,
             coordinators,
             transactions: transacting,
             sharing,
@@ -351,9 +353,13 @@ impl Node {
     }
 
     /// Returns when this broker can no longer do its part, and says why. A replica that has stopped takes part in nothing,
-    /// while clients would go on asking it: the process is to end, and to be started again where the reason is gone.
+    /// and what a broker takes that was replaced is taken by no shard, while clients would go on asking it: the process is to
+    /// end, and to be started again where the reason is gone.
     pub async fn failed(&self) -> String {
-        self.cluster.node().failed().await
+        tokio::select! {
+            why = self.cluster.node().failed() => format!("a replica has failed: {why}"),
+            () = self.lanes.fenced() => "a later life of this broker has written: this one was replaced".to_owned(),
+        }
     }
 
     #[cfg(any(test, feature = "simulation"))]

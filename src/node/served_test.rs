@@ -1,15 +1,25 @@
 //! Client bytes in, bytes out: the write and the read path over a socket of a real broker.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::*;
+use milepost_raft::call_address;
+use tokio::time::timeout;
 
 use crate::batch::build::Spec;
 use crate::batch::{Codec, Header, TimestampType, records};
-use crate::node::testing::{Client, Site, T0, Topic, batches, broker, broker_in, claim, records_of};
+use crate::commit::with_shard;
+use crate::node::testing::{Client, Site, T0, TOPIC, Topic, batches, broker, broker_in, claim, records_of};
+use crate::peer;
 use crate::protocol::ErrorCode;
+use crate::shard::Append;
+use crate::types::{ObjectId, StorageClass};
+
+/// Ends a test that would hang; nothing is concluded from it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_version_produces_and_fetches() {
@@ -220,5 +230,22 @@ async fn everything_is_there_after_a_restart() {
     assert_eq!(topic.produced(&mut client, 9, &[records_of(5, &claim(0, 100))]).await.base_offset, 100);
     let epochs: Vec<i32> = batches(&topic.fetched(&mut client, 13, 90, 1 << 20).await).iter().map(|b| b.1).collect();
     assert!(epochs.is_sorted() && epochs.first() < epochs.last());
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_whose_later_life_has_written_sends_clients_elsewhere_and_ends() {
+    let (node, mut client, _dir) = broker().await;
+    let topic = Topic::create(&mut client, 1, &[]).await;
+    assert_eq!(topic.produced(&mut client, 9, &[records_of(1, &Spec::default())]).await.error_code, 0);
+    let shard = node.cluster().view().topic_named(TOPIC).unwrap().placement[0];
+    let later = node.cluster().epoch() + 1;
+    let object = ObjectId { broker: 0, epoch: later, sequence: 1, attempt: 1, class: StorageClass::Regional };
+    let append = with_shard(shard, &Append { object, previous: 0, parts: Vec::new() }.encode());
+    let address = node.cluster().node().listen_addr().to_string();
+    call_address(&address, node.cluster().cluster_id(), peer::COMMIT, append, PATIENCE).await.unwrap();
+    let refused = topic.produced(&mut client, 9, &[records_of(1, &Spec::default())]).await;
+    assert_eq!(refused.error_code, ErrorCode::NotLeaderOrFollower.code());
+    assert!(timeout(PATIENCE, node.failed()).await.unwrap().contains("replaced"));
     node.shut_down().await;
 }
