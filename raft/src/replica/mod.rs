@@ -212,7 +212,11 @@ async fn watch_group(replica: Arc<Replica>, mut log_poisoned: watch::Receiver<Op
     let mut applied = replica.parts.applied.clone();
     let why = loop {
         let now = leadership_of(&replica, &server.borrow_and_update(), *applied.borrow_and_update());
-        replica.leadership.send_if_modified(|known| std::mem::replace(known, now) != now);
+        let before = *replica.leadership.borrow();
+        if before != now {
+            replica.leadership.send_replace(now);
+            tell_of(replica.parts.group, replica.parts.node, before, now);
+        }
         let unready = now.leader == Some(replica.parts.node) && !now.ready;
         tokio::select! {
             changed = server.changed() => if changed.is_err() { break end_of(&replica) },
@@ -229,6 +233,16 @@ async fn watch_group(replica: Arc<Replica>, mut log_poisoned: watch::Receiver<Op
     });
     if let Err(why) = replica.parts.raft.shutdown().await {
         tracing::warn!(group = replica.parts.group, %why, "a group ended badly");
+    }
+}
+
+/// Why clients are sent elsewhere is looked for in the log first.
+fn tell_of(group: GroupId, node: NodeId, before: Leadership, now: Leadership) {
+    let (led, leads) = (before.leader == Some(node), now.leader == Some(node));
+    match (led, leads) {
+        (false, true) => tracing::info!(group, term = now.term, "leads"),
+        (true, false) => tracing::info!(group, term = now.term, leader = now.leader, "leads no longer"),
+        _ => {}
     }
 }
 
