@@ -6,10 +6,12 @@ use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryDat
 use kafka_protocol::messages::alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic};
 use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
+use kafka_protocol::messages::create_acls_request::AclCreation;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
+use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
@@ -155,6 +157,11 @@ fn kafka_requests_are_decoded_within_what_they_are_charged() {
     api(&mut fuzz, ApiKey::DescribeClientQuotas, &request);
     let entry = EntryData::default().with_entity(vec![EntityData::default(); 2]).with_ops(vec![OpData::default(); 2]);
     api(&mut fuzz, ApiKey::AlterClientQuotas, &AlterClientQuotasRequest::default().with_entries(vec![entry; 2]));
+    api(&mut fuzz, ApiKey::DescribeAcls, &DescribeAclsRequest::default());
+    let request = CreateAclsRequest::default().with_creations(vec![AclCreation::default(); 2]);
+    api(&mut fuzz, ApiKey::CreateAcls, &request);
+    let request = DeleteAclsRequest::default().with_filters(vec![DeleteAclsFilter::default(); 2]);
+    api(&mut fuzz, ApiKey::DeleteAcls, &request);
     let request = DescribeUserScramCredentialsRequest::default().with_users(Some(vec![UserName::default(); 2]));
     api(&mut fuzz, ApiKey::DescribeUserScramCredentials, &request);
     api(&mut fuzz, ApiKey::GetTelemetrySubscriptions, &GetTelemetrySubscriptionsRequest::default());

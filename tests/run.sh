@@ -24,8 +24,7 @@ zones=
 for n in 1 2 3; do zones+=${zones:+,}az$n=${CLUSTER_KAFKA[n]}; done
 
 step "stock clients"
-# No ACLs yet: the compatibility test then expects the API to be absent.
-BROKERS=3 ZONES=$zones ACLS=${ACLS:-false} "$CLUSTER_ROOT/tests/clients/run.sh" "$CLUSTER_BOOTSTRAP" "$@" ||
+BROKERS=3 ZONES=$zones "$CLUSTER_ROOT/tests/clients/run.sh" "$CLUSTER_BOOTSTRAP" "$@" ||
     fail "a stock client"
 
 step "a history of writers, readers, listers and transactions in every zone"

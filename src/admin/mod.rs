@@ -10,6 +10,7 @@
 //!
 //! One file per API, or per few that belong together; `topics` is what they share.
 
+mod acls;
 mod alter_client_quotas;
 mod alter_configs;
 mod assignments;
@@ -63,6 +64,7 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
+pub use acls::{create_acls, delete_acls, describe_acls};
 pub use alter_client_quotas::alter_client_quotas;
 pub use alter_configs::{alter_configs, incremental_alter_configs};
 pub use configs::{Defaults, Layers, ShareReset, ShareSettings};

@@ -1,6 +1,8 @@
 //! Settings and limits over a socket of a real broker: set, told, and in force.
 
 use kafka_protocol::messages::alter_configs_request::{AlterConfigsResource, AlterableConfig as ReplacingConfig};
+use kafka_protocol::messages::create_acls_request::AclCreation;
+use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource as Changed, AlterableConfig};
 use kafka_protocol::messages::*;
@@ -66,6 +68,15 @@ async fn settings_are_set_and_told_for_every_kind_of_thing() {
         let listed: ListConfigResourcesResponse = client.ask(ApiKey::ListConfigResources, 1, &ask).await;
         assert_eq!((listed.error_code, listed.config_resources.len()), (code.code(), 0));
     }
+    let rules: DescribeAclsResponse = client.ask(ApiKey::DescribeAcls, 3, &DescribeAclsRequest::default()).await;
+    let disabled = ErrorCode::SecurityDisabled.code();
+    assert_eq!((rules.error_code, rules.resources.len()), (disabled, 0), "there are no rules, and no authorizer");
+    let ask = CreateAclsRequest::default().with_creations(vec![AclCreation::default(); 2]);
+    let made: CreateAclsResponse = client.ask(ApiKey::CreateAcls, 3, &ask).await;
+    assert_eq!(made.results.iter().map(|result| result.error_code).collect::<Vec<_>>(), [disabled; 2]);
+    let ask = DeleteAclsRequest::default().with_filters(vec![DeleteAclsFilter::default(); 2]);
+    let gone: DeleteAclsResponse = client.ask(ApiKey::DeleteAcls, 3, &ask).await;
+    assert_eq!(gone.filter_results.iter().map(|result| result.error_code).collect::<Vec<_>>(), [disabled; 2]);
     let ask = DescribeUserScramCredentialsRequest::default();
     let users: DescribeUserScramCredentialsResponse = client.ask(ApiKey::DescribeUserScramCredentials, 0, &ask).await;
     assert_eq!((users.error_code, users.results.len()), (0, 0));

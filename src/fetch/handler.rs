@@ -5,6 +5,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kafka_protocol::messages::FetchRequest;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 
 use crate::batch::Segments;
@@ -20,6 +21,9 @@ use crate::protocol::{self, ErrorCode, fetch};
 use crate::types::{AnswerMemory, BrokerId};
 use crate::zone::{self, Zones};
 
+/// Each may take a processor for a second.
+const SCANS_MAX: usize = 2;
+
 /// The read side of this broker.
 pub struct Fetch {
     pub(super) cluster: Cluster,
@@ -27,12 +31,14 @@ pub struct Fetch {
     cache: Arc<Cache>,
     catch_up_cache: Cache,
     zones: Zones,
+    /// Searches by time that decompress at a time.
+    pub(super) scanning: Semaphore,
 }
 
 impl Fetch {
     pub fn new(cluster: Cluster, replicas: Arc<Replicas>, cache: Arc<Cache>, zones: Zones) -> Self {
         let catch_up_cache = cache.catch_up();
-        Fetch { cluster, replicas, cache, catch_up_cache, zones }
+        Fetch { cluster, replicas, cache, catch_up_cache, zones, scanning: Semaphore::new(SCANS_MAX) }
     }
 
     pub(super) fn cache(&self) -> &Cache {
@@ -93,7 +99,7 @@ impl Fetch {
             let whole_first = has_some && !any;
             let limit = want.bytes_max.min(left);
             if let Ok(found) = &look {
-                left = left.saturating_sub(found.bytes.min(limit));
+                left = left.saturating_sub(whole(found).min(limit));
             }
             any |= has_some;
             answers.push(match &look {
@@ -195,9 +201,13 @@ impl Fetch {
 /// How many bytes there may be for this reader, and whether they are old ones.
 fn size(wanted: &Wanted, looks: &[Look]) -> (usize, bool) {
     let found = || wanted.partitions.iter().zip(looks).filter_map(|(want, look)| Some((want, look.as_ref().ok()?)));
-    let whole = |found: &Found| found.pointers.iter().map(|pointer| pointer.len as usize).sum::<usize>();
     let bytes: usize = found().map(|(want, found)| whole(found).min(want.bytes_max)).sum();
     (bytes.min(wanted.bytes_max), found().any(|(_, found)| found.more))
+}
+
+/// Batches are given whole: so many bytes there may be of what was found.
+fn whole(found: &Found) -> usize {
+    found.pointers.iter().map(|pointer| pointer.len as usize).sum()
 }
 
 /// A partition's watermarks, with no records yet.

@@ -6,10 +6,12 @@ use kafka_protocol::messages::list_offsets_request::ListOffsetsTopic;
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 
-use crate::batch::{Segments, records};
+use crate::batch::records::{self, INFLATED_BYTES_MAX};
+use crate::batch::{self, Segments};
+use crate::door;
 use crate::fetch::Fetch;
 use crate::fetch::asked::{Asked, ask};
-use crate::fetch::assemble::batches;
+use crate::fetch::assemble::{Placed, batches};
 use crate::fetch::locate;
 use crate::fetch::read::{Missing, load};
 use crate::index::{Question, Reply};
@@ -131,10 +133,8 @@ impl Fetch {
                 let offset = pointer.base.max(start);
                 return Ok(Answer { offset, timestamp: time, epoch: pointer.leader_epoch });
             }
-            let found = self.scan(pointer, |batch, base| {
-                records::find_timestamp(batch, base, start, target, records::INFLATED_BYTES_MAX)
-            });
-            if let Some((offset, timestamp)) = found.await? {
+            let found = self.scan(pointer, Search::First { from: start, target }).await?;
+            if let Some((offset, timestamp)) = found {
                 return Ok(Answer { offset, timestamp, epoch: pointer.leader_epoch });
             }
         }
@@ -143,28 +143,16 @@ impl Fetch {
 
     /// The earliest record from `start` on with the largest timestamp (KIP-734).
     async fn find_max(&self, pointers: &[BatchPointer], start: Offset) -> Result<Answer, ErrorCode> {
-        const INFLATED: usize = records::INFLATED_BYTES_MAX;
         let mut best = NONE;
         for pointer in pointers {
             let found = match pointer.append_time {
                 Some(time) => Some((pointer.base.max(start), time)),
                 // Its own maximum is the target: a batch without it is passed over.
                 None if pointer.base >= start => {
-                    let target = pointer.max_timestamp;
-                    let find =
-                        |batch: &[u8], base| records::find_timestamp(batch, base, pointer.base, target, INFLATED);
-                    self.scan(pointer, find).await?
+                    let search = Search::First { from: pointer.base, target: pointer.max_timestamp };
+                    self.scan(pointer, search).await?
                 }
-                None => {
-                    let mut largest: Option<(Offset, Timestamp)> = None;
-                    let look = |batch: &[u8], base| {
-                        let found = records::max_timestamp(batch, base, start, INFLATED)?;
-                        largest = found.filter(|(_, time)| largest.is_none_or(|(_, max)| *time > max)).or(largest);
-                        Ok(None)
-                    };
-                    self.scan(pointer, look).await?;
-                    largest
-                }
+                None => self.scan(pointer, Search::Largest { from: start }).await?,
             };
             if let Some((offset, timestamp)) = found.filter(|(_, time)| best == NONE || *time > best.timestamp) {
                 best = Answer { offset, timestamp, epoch: pointer.leader_epoch };
@@ -173,24 +161,49 @@ impl Fetch {
         Ok(best)
     }
 
-    /// The first that is found in a pointer's batches.
-    async fn scan(
-        &self,
-        pointer: &BatchPointer,
-        mut find: impl FnMut(&[u8], Offset) -> Result<Option<(Offset, Timestamp)>, crate::batch::Error>,
-    ) -> Result<Option<(Offset, Timestamp)>, ErrorCode> {
+    /// Looks into a pointer's batches: what is decompressed for it is the client's choice, and must not hold up the others.
+    async fn scan(&self, pointer: &BatchPointer, search: Search) -> Result<Option<(Offset, Timestamp)>, ErrorCode> {
         let bytes = load(self.cache(), pointer).await.map_err(|missing| match missing {
             Missing::Later => ErrorCode::OffsetNotAvailable,
             gone => gone.into(),
         })?;
-        for placed in batches(*pointer, bytes) {
-            let placed = placed.map_err(|_| ErrorCode::KafkaStorageError)?;
+        let _turn = self.scanning.acquire().await.expect("it is never closed");
+        let pointer = *pointer;
+        let found = door::blocking(move || search.of(pointer, bytes)).await.expect("looking does not panic");
+        found.map_err(|_| ErrorCode::KafkaStorageError)
+    }
+}
+
+/// A record that is looked for, at offset `from` or above.
+#[derive(Debug, Clone, Copy)]
+enum Search {
+    /// The first with a timestamp of `target` or later.
+    First { from: Offset, target: Timestamp },
+    /// The first of those with the largest timestamp.
+    Largest { from: Offset },
+}
+
+impl Search {
+    /// # Errors
+    /// What is stored is damaged.
+    fn of(self, pointer: BatchPointer, bytes: Bytes) -> Result<Option<(Offset, Timestamp)>, batch::Error> {
+        let mut largest: Option<(Offset, Timestamp)> = None;
+        for placed in batches(pointer, bytes) {
+            let Placed { base, bytes, .. } = placed?;
             // A record that cannot be read is passed over: its client wrote it so.
-            if let Ok(Some(found)) = find(&placed.bytes, placed.base) {
-                return Ok(Some(found));
+            match self {
+                Search::First { from, target } => {
+                    if let Ok(Some(found)) = records::find_timestamp(&bytes, base, from, target, INFLATED_BYTES_MAX) {
+                        return Ok(Some(found));
+                    }
+                }
+                Search::Largest { from } => {
+                    let found = records::max_timestamp(&bytes, base, from, INFLATED_BYTES_MAX).ok().flatten();
+                    largest = found.filter(|(_, time)| largest.is_none_or(|(_, max)| *time > max)).or(largest);
+                }
             }
         }
-        Ok(None)
+        Ok(largest)
     }
 }
 

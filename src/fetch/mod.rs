@@ -32,7 +32,7 @@ mod request;
 pub(crate) use assemble::batches;
 pub use handler::Fetch;
 pub use prefetch::prefetch;
-pub(crate) use read::{Missing, load};
+pub(crate) use read::{Missing, load_alone};
 
 use crate::protocol::ErrorCode;
 use crate::protocol::fetch::FetchResponse;

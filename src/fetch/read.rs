@@ -49,6 +49,16 @@ pub(crate) async fn load(cache: &Cache, pointer: &BatchPointer) -> Result<Bytes,
     })
 }
 
+/// Of a part of an object that a reader far behind gets, so much must be his for it to be kept as it is. He is the only one
+/// who reads it now: less is copied, or an answer of a megabyte would keep gigabytes until it is written.
+const SHARED_BYTES_MIN: usize = 256 * 1024;
+
+/// As [`load`], by itself: what is small does not keep the part of the object that it came in.
+pub(crate) async fn load_alone(cache: &Cache, pointer: &BatchPointer) -> Result<Bytes, Missing> {
+    let bytes = load(cache, pointer).await?;
+    Ok(if bytes.len() < SHARED_BYTES_MIN { Bytes::copy_from_slice(&bytes) } else { bytes })
+}
+
 /// Objects loaded at once for one partition: enough to overlap GETs, few enough to bound what one reader pulls in.
 const LOADS_MAX: usize = 8;
 
@@ -63,8 +73,11 @@ pub(super) async fn read(
 ) -> Result<Segments, Missing> {
     let mut out = Segments::new();
     for some in found.pointers.chunks(LOADS_MAX) {
-        let loads = join_all(some.iter().map(|pointer| load(cache, pointer))).await;
-        for (pointer, bytes) in some.iter().zip(loads) {
+        let loads = some.iter().map(async |pointer| match found.more {
+            true => load_alone(cache, pointer).await,
+            false => load(cache, pointer).await,
+        });
+        for (pointer, bytes) in some.iter().zip(join_all(loads).await) {
             let bytes = match bytes {
                 Ok(bytes) => bytes,
                 // What came before it is still an answer.

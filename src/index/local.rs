@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::index::question::{self, Error, Query, Replies, Reply};
 use crate::index::replica::{Reader, Waiter};
+use crate::index::wire::POINTERS_MAX;
 use crate::index::{OpenShard, read_index};
 
 const READ_INDEX_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,9 +51,11 @@ pub(super) async fn news(
     replies
 }
 
-/// One short look for each, so that applying is never held up for long.
+/// One short look for each, so that applying is never held up for long. All together have no more pointers than another
+/// broker would be told: partitions behind them show only that they have more.
 fn read(shard: &OpenShard, queries: &[Query]) -> Replies {
     let term = shard.group.leadership().borrow().term;
+    let mut left = POINTERS_MAX;
     let one = |query: &Query| {
         shard.replica().read(|state| {
             // A live topic whose partition is not here yet: this replica has not applied its creation.
@@ -60,7 +63,14 @@ fn read(shard: &OpenShard, queries: &[Query]) -> Replies {
             question::reply(partition, term, query)
         })
     };
-    queries.iter().map(one).collect()
+    let bounded = |mut reply: Result<Reply, Error>| {
+        if let Ok(Reply::Found(found)) = &mut reply {
+            found.keep(left);
+            left -= found.pointers.len();
+        }
+        reply
+    };
+    queries.iter().map(one).map(bounded).collect()
 }
 
 fn is_ahead(reply: &Result<Reply, Error>) -> bool {

@@ -91,6 +91,14 @@ pub struct Found {
     pub ahead: bool,
 }
 
+impl Found {
+    /// Keeps the first pointers; their bytes and what was aborted are still told of all.
+    pub(super) fn keep(&mut self, pointers_max: usize) {
+        self.more |= self.pointers.len() > pointers_max;
+        self.pointers.truncate(pointers_max);
+    }
+}
+
 /// Why a partition is not answered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {

@@ -11,7 +11,7 @@ use crate::types::{Offset, Partition, Producer, ShardId, TopicId};
 /// More queries are never taken in one frame.
 const QUERIES_MAX: usize = 1 << 20;
 /// Pointers in one frame. Partitions past it show only that they have more, as in Kafka when a fetch is full.
-const POINTERS_MAX: usize = 8192;
+pub(super) const POINTERS_MAX: usize = 8192;
 
 /// How a replica is to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

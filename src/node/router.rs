@@ -161,6 +161,9 @@ impl Router for Rooms {
             ApiKey::AlterClientQuotas => {
                 reply(async move { admin::alter_client_quotas(&admin, &context, version, body).await })
             }
+            ApiKey::DescribeAcls => reply(async move { admin::describe_acls(&admin, &context, version, body).await }),
+            ApiKey::CreateAcls => reply(async move { admin::create_acls(&admin, &context, version, body).await }),
+            ApiKey::DeleteAcls => reply(async move { admin::delete_acls(&admin, &context, version, body).await }),
             ApiKey::DescribeUserScramCredentials => {
                 reply(async move { admin::describe_user_scram_credentials(&admin, &context, version, body).await })
             }

@@ -21,7 +21,7 @@ const fn api(key: ApiKey, min: i16, max: i16) -> Api {
 
 /// Every API we serve. Versions are those of Kafka 4.1's stable schemas; a room that serves another API
 /// adds its line. Fetch and Produce above 12 name topics by id, which is honest only because ours are real.
-pub const APIS: [Api; 60] = [
+pub const APIS: [Api; 63] = [
     // librdkafka takes a broker that does not list Produce 0 for one that cannot do compression;
     // as in Kafka 4, versions 0 to 2 are listed and refused.
     Api { key: ApiKey::Produce, listed_min: 0, min: 3, max: 13 },
@@ -74,6 +74,9 @@ pub const APIS: [Api; 60] = [
     api(ApiKey::IncrementalAlterConfigs, 0, 1),
     api(ApiKey::DescribeClientQuotas, 0, 1),
     api(ApiKey::AlterClientQuotas, 0, 1),
+    api(ApiKey::DescribeAcls, 1, 3),
+    api(ApiKey::CreateAcls, 1, 3),
+    api(ApiKey::DeleteAcls, 1, 3),
     api(ApiKey::DescribeUserScramCredentials, 0, 0),
     api(ApiKey::GetTelemetrySubscriptions, 0, 0),
     api(ApiKey::PushTelemetry, 0, 0),

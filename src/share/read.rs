@@ -5,7 +5,7 @@ use tracing::error;
 
 use crate::batch::{Header, Segments, patch};
 use crate::cache::Cache;
-use crate::fetch::{Missing, batches, load};
+use crate::fetch::{Missing, batches, load_alone};
 use crate::share::wire::{Aborted, Ack, Acquired, Range};
 use crate::types::Offset;
 
@@ -28,7 +28,7 @@ pub(super) async fn read(cache: &Cache, acquired: &Acquired, bytes_max: usize, w
     // Up to here it is known what becomes of each record.
     let mut end = acquired.ranges.first().map_or(0, |range| range.first);
     'read: for some in acquired.pointers.chunks(LOADS_MAX) {
-        let loads = join_all(some.iter().map(|pointer| load(cache, pointer))).await;
+        let loads = join_all(some.iter().map(|pointer| load_alone(cache, pointer))).await;
         for (pointer, bytes) in some.iter().zip(loads) {
             let bytes = match bytes {
                 Ok(bytes) => bytes,

@@ -3,9 +3,8 @@
 #
 #   run.sh BOOTSTRAP [SUITE…]       suites: rdkafka confluent kafka-python kcat java franz kafkajs kafka-go
 #
-# BROKERS=N is the number of brokers (1); ZONES=az1=HOST:PORT,… adds the cases across zones;
-# ACLS=false is for a cluster without the ACL API. One line for each suite at the end; logs stay in
-# target/clients/logs. Exits 1 when a case failed or a suite did not run to its end.
+# BROKERS=N is the number of brokers (1); ZONES=az1=HOST:PORT,… adds the cases across zones. One line for
+# each suite at the end; logs stay in target/clients/logs. Exits 1 when a case failed or a suite did not run to its end.
 set -u
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/build.sh"

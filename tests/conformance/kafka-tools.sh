@@ -9,7 +9,7 @@ compatibility() {
     # shellcheck disable=SC2046
     tool 120 ClientCompatibilityTest $(at) --topic "compatibility-$RUN" --num-cluster-nodes 3 --offsets-for-times-supported true \
         --cluster-id-supported true --expect-record-too-large-exception false --create-topics-supported true \
-        --describe-acls-supported "$([ "${TARGET:-milepost}" = kafka ] && echo true || echo false)" \
+        --describe-acls-supported true \
         --describe-configs-supported true --idempotent-producer-supported true
 }
 

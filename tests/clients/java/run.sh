@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Apache Kafka's own tools: the Java client, and the oracle of its system tests.
 #
-#   run.sh BOOTSTRAP         BROKERS=N is the number of brokers, ACLS=false for a cluster without an ACL API
+#   run.sh BOOTSTRAP         BROKERS=N is the number of brokers
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/../install.sh"
@@ -93,7 +93,7 @@ compatibility() {
     topic --delete --if-exists --topic newtopic && until_true gone newtopic || return
     tool ClientCompatibilityTest --topic "java-compat-$RUN" --num-cluster-nodes "${BROKERS:-1}" \
         --offsets-for-times-supported true --cluster-id-supported true --expect-record-too-large-exception false \
-        --create-topics-supported true --describe-acls-supported "${ACLS:-true}" --describe-configs-supported true \
+        --create-topics-supported true --describe-acls-supported true --describe-configs-supported true \
         --idempotent-producer-supported true
 }
 
