@@ -173,7 +173,12 @@ impl Kinds {
         decided: Result<(), ErrorCode>,
     ) {
         match then {
-            Then::Classic(then) => self.classic.decided(now, id, then, decided),
+            Then::Classic(then) => {
+                let is_elsewhere = self.consumer.has(id) || self.share.has(id);
+                let logged = applied.filter(|_| !is_elsewhere);
+                let logged = logged.and_then(|(slot, group)| Some((slot, group.classic()?)));
+                self.classic.decided(now, id, then, decided.map_err(|error| (error, logged)));
+            }
             Then::Share(then) => {
                 let logged = applied.and_then(|(slot, group)| Some((slot, group.share()?)));
                 self.share.decided(now, view, id, then, decided.map_err(|error| (error, logged)));

@@ -156,10 +156,12 @@ fn may_commit_in_transaction(group: &Live, caller: &Caller) -> Result<(), ErrorC
 /// From when a group's offsets grow old: `Some(None)` from each commit. `None`: they do not, while it is so.
 /// (Kafka: `ClassicGroup.offsetExpirationCondition`.)
 fn age_base(live: Option<&Live>, applied: &Group) -> Option<Option<u64>> {
-    match (live, applied.classic()) {
-        (Some(live), classic) if live.state == GroupState::Empty => Some(classic.map(|classic| classic.since_ms)),
-        (Some(live), _) => (live.state == GroupState::Stable && live.subscribed.is_some()).then_some(None),
-        (None, Some(classic)) => Some(Some(classic.since_ms)),
-        (None, None) => Some(None),
+    match live {
+        Some(live) if live.state != GroupState::Empty => {
+            (live.state == GroupState::Stable && live.subscribed.is_some()).then_some(None)
+        }
+        // The log is not told yet that they have left: it cannot say since when.
+        _ if applied.has_members() => None,
+        _ => Some(applied.classic().map(|classic| classic.since_ms)),
     }
 }

@@ -184,3 +184,35 @@ fn a_live_group_forgets_only_topics_that_it_no_longer_reads() {
     site.ask(join("", &ids[0]));
     assert_eq!(swept(&mut site, 1100, None), [], "not while it rebalances");
 }
+
+#[test]
+fn offsets_do_not_grow_old_before_the_log_knows_that_the_last_member_has_left() {
+    let mut site = Site::new();
+    let ids = site.stable(&["a"]);
+    site.holds = true;
+    site.ask(leave(&ids[0]));
+    assert_eq!(site.state(), "Empty");
+    // The group was assigned at 0, and its offsets were committed at 100.
+    site.holds = false;
+    assert_eq!(swept(&mut site, 1050, None), []);
+    // And if the log refuses to know, the member is there for one more session.
+    site.decide(Err(ErrorCode::NotCoordinator));
+    assert_eq!((site.state(), swept(&mut site, 1050, None)), ("Stable", vec![]));
+    assert_eq!(site.heartbeat(&ids[0], 1), ErrorCode::None);
+    site.pass(SESSION);
+    site.pass(REBALANCE);
+    assert_eq!((site.state(), saved(&site.log[0]).members.len()), ("Empty", 0));
+    assert_eq!(swept(&mut site, 1050, None), [forget(&[1, 2]), Change::DeleteIfUnused]);
+}
+
+#[test]
+fn whoever_comes_while_the_log_refuses_to_know_of_the_last_that_left_stays() {
+    let mut site = Site::new();
+    let ids = site.stable(&["a"]);
+    site.holds = true;
+    site.ask(leave(&ids[0]));
+    let joins = site.ask(Ask::Join(Join { id_required: false, ..joins("b", "") }));
+    site.decide(Err(ErrorCode::NotCoordinator));
+    site.pass(DELAY);
+    assert_eq!(site.joined(joins).members.len(), 1);
+}
