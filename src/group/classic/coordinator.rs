@@ -230,6 +230,13 @@ impl Coordinator {
         self.groups.remove(id);
     }
 
+    /// Nothing of a group without members is in memory any more, when all that is on its way to the log is there: until
+    /// then the log has members that have left, and they would be taken for ones.
+    pub(super) fn let_go(&mut self, id: &str) {
+        self.groups.get_mut(id).into_iter().for_each(|group| group.pending.clear());
+        self.settle(id);
+    }
+
     #[cfg(test)]
     pub(super) fn timers(&self) -> usize {
         self.due.len()

@@ -54,7 +54,7 @@ impl Coordinator {
                 self.answer(waiter, Reply::Failed(ErrorCode::NonEmptyGroup));
             }
             _ => {
-                self.forget(id);
+                self.let_go(id);
                 self.propose(slot, id, Change::Delete, Then::Answer(waiter, Reply::Done));
             }
         }

@@ -216,3 +216,19 @@ fn whoever_comes_while_the_log_refuses_to_know_of_the_last_that_left_stays() {
     site.pass(DELAY);
     assert_eq!(site.joined(joins).members.len(), 1);
 }
+
+#[test]
+fn a_group_deleted_right_after_its_last_member_has_left_does_not_come_back() {
+    let mut site = Site::new();
+    let ids = site.stable(&["a"]);
+    site.holds = true;
+    site.ask(leave(&ids[0]));
+    let deletes = site.ask(Ask::DeleteGroup);
+    assert_eq!((site.state(), site.heartbeat(&ids[0], 1)), ("Empty", ErrorCode::UnknownMemberId));
+    site.decide(Ok(()));
+    site.decide(Ok(()));
+    assert_eq!(site.reply(deletes), Some(Reply::Done));
+    assert_eq!(site.told(Ask::Describe), Reply::Described(None));
+    site.pass(SESSION);
+    assert!(site.held.is_empty());
+}
