@@ -7,7 +7,7 @@ use std::convert::identity;
 use tokio::time::Instant;
 
 use crate::group::classic::{self, Listed, Waiter};
-use crate::group::{Ask, Reply, Settings, View, command, consumer, share};
+use crate::group::{Ask, Reply, Settings, Undecided, View, command, consumer, share};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Group, Kind, Share};
@@ -231,11 +231,17 @@ impl Kinds {
 
     /// Proposes to forget what nobody needs any more; share groups stay until they are deleted. `names` are those of the
     /// topics that exist.
-    pub fn sweep(&mut self, clock_ms: u64, applied: &[Applied], names: &HashMap<TopicId, String>) {
+    pub fn sweep(
+        &mut self,
+        clock_ms: u64,
+        applied: &[Applied],
+        names: &HashMap<TopicId, String>,
+        undecided: Undecided,
+    ) {
         let (_, applied) = self.shares(applied);
         let (consumers, others) = self.by_kind(&applied);
-        self.classic.sweep(clock_ms, others.into_iter(), names);
-        self.consumer.sweep(clock_ms, consumers.into_iter(), names);
+        self.classic.sweep(clock_ms, others.into_iter(), names, undecided);
+        self.consumer.sweep(clock_ms, consumers.into_iter(), names, undecided);
     }
 
     /// Share groups, and all others.

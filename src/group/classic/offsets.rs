@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use tokio::time::Instant;
 
+use crate::group::Undecided;
 use crate::group::classic::ask::{Caller, Commit, InTransaction, Reply, Waiter};
 use crate::group::classic::coordinator::{Coordinator, Then};
 use crate::group::classic::live::{GroupState, Live};
@@ -99,6 +100,7 @@ impl Coordinator {
         clock_ms: u64,
         applied: impl Iterator<Item = (Slot, &'a String, &'a Group)>,
         names: &HashMap<TopicId, String>,
+        undecided: Undecided,
     ) {
         let retention_ms = u64::try_from(self.settings.offsets_retention.as_millis()).unwrap_or(u64::MAX);
         for (slot, id, group) in applied {
@@ -113,7 +115,12 @@ impl Coordinator {
                 None => since.unwrap_or(committed.at_ms).saturating_add(retention_ms) <= clock_ms,
             };
             let old = group.offsets.iter().filter(|(partition, committed)| is_old(committed) && !subscribed(partition));
-            let old: Vec<(&Partition, &Committed)> = old.collect();
+            let mut old: Vec<(&Partition, &Committed)> = old.collect();
+            if !old.is_empty() {
+                // If the transaction is aborted, the group goes on from the one before.
+                let undecided = undecided(slot, id);
+                old.retain(|(partition, _)| !undecided.contains(partition));
+            }
             let all = old.len() == group.offsets.len();
             if let Some(until_ms) = old.iter().map(|(_, committed)| committed.at_ms).max() {
                 let partitions = old.iter().map(|(partition, _)| **partition).collect();

@@ -141,6 +141,11 @@ fn groups_of_other_kinds_keep_their_offsets_while_they_have_members() {
 
 /// What a sweep at this time would forget, of a group with an offset of "t" and of "other", both committed at 100.
 fn swept(site: &mut Site, clock_s: u64, retention_ms: Option<u64>) -> Vec<Change> {
+    swept_but(site, &[], clock_s, retention_ms)
+}
+
+/// As [`swept`], while these wait for a transaction.
+fn swept_but(site: &mut Site, undecided: &[u8], clock_s: u64, retention_ms: Option<u64>) -> Vec<Change> {
     let group = site.applied.get_or_insert_default();
     for topic in [1, 2] {
         group.offsets.insert(at(topic), Committed { at_ms: 100_000, retention_ms, ..Committed::default() });
@@ -148,7 +153,9 @@ fn swept(site: &mut Site, clock_s: u64, retention_ms: Option<u64>) -> Vec<Change
     let names = HashMap::from([(at(1).topic, "t".to_owned()), (at(2).topic, "other".to_owned())]);
     let id = "g".to_owned();
     site.log.clear();
-    site.groups.sweep(clock_s * 1000, [(0, &id, &*group)].into_iter(), &names);
+    site.groups.sweep(clock_s * 1000, [(0, &id, &*group)].into_iter(), &names, &|_, _| {
+        undecided.iter().map(|topic| at(*topic)).collect::<Vec<_>>()
+    });
     site.obey();
     std::mem::take(&mut site.log)
 }
@@ -164,6 +171,13 @@ fn offsets_committed_by_hand_grow_old_from_their_commit() {
     assert_eq!(swept(&mut site, 1100, None), [forget(&[1, 2]), Change::DeleteIfUnused]);
     assert_eq!(swept(&mut site, 104, Some(5000)), []);
     assert_eq!(swept(&mut site, 105, Some(5000)), [forget(&[1, 2]), Change::DeleteIfUnused]);
+}
+
+#[test]
+fn an_offset_stays_while_a_transaction_may_replace_it() {
+    let mut site = Site::new();
+    assert_eq!(swept_but(&mut site, &[2], 1100, None), [forget(&[1])]);
+    assert_eq!(swept_but(&mut site, &[1, 2], 1100, None), []);
 }
 
 #[test]
