@@ -80,13 +80,15 @@ impl Kinds {
             Ask::Classic(ask) if is_consumer => self.consumer.ask_classic(now, view, (slot, id), ask, waiter),
             Ask::Classic(ask) => self.classic.ask(now, slot, id, applied, ask, waiter),
             Ask::Consumer(consumer::Ask::Beat(beat)) if !is_consumer => {
+                // What is on its way makes it a classic group in the log, whatever it is there now.
+                let applied = applied.filter(|_| beat.epoch == 0 && !self.classic.is_saving(id));
                 if beat.epoch == 0
                     && let Err((error, why)) = self.upgrade(now, view, (slot, id), applied)
                 {
                     let reply = consumer::Reply::failed(error, why);
                     return self.consumer.answer(waiter, Reply::Consumer(reply));
                 }
-                self.consumer.ask(now, view, (slot, id), None, consumer::Ask::Beat(beat), waiter);
+                self.consumer.ask(now, view, (slot, id), applied, consumer::Ask::Beat(beat), waiter);
             }
             Ask::Consumer(consumer::Ask::Describe) if !is_consumer => {
                 let is_there = applied.is_some() || self.classic.has(id);
@@ -150,7 +152,8 @@ impl Kinds {
             self.classic.load(now, slot, id, classic);
         }
         if !self.classic.is_free(id) {
-            self.consumer.receive(now, view, (slot, id), self.classic.migrants(id))?;
+            let logged = applied.and_then(Group::consumer);
+            self.consumer.receive(now, view, (slot, id), self.classic.migrants(id), logged)?;
         }
         self.classic.part(now, id);
         Ok(())

@@ -217,6 +217,11 @@ impl Coordinator {
         self.groups.get(id).is_none_or(|group| group.state == GroupState::Empty && group.members.is_empty())
     }
 
+    /// Changes of it are on their way to the log.
+    pub fn is_saving(&self, id: &str) -> bool {
+        self.groups.get(id).is_some_and(|group| group.saving > 0)
+    }
+
     pub(super) fn insert(&mut self, id: &str, group: Live) {
         self.groups.insert(id.to_owned(), group);
     }
