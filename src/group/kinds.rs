@@ -7,7 +7,7 @@ use std::convert::identity;
 use tokio::time::Instant;
 
 use crate::group::classic::{self, Listed, Waiter};
-use crate::group::{Ask, Reply, Settings, View, command, consumer, share};
+use crate::group::{Ask, Reply, Settings, Undecided, View, command, consumer, share};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Group, Kind, Share};
@@ -80,13 +80,15 @@ impl Kinds {
             Ask::Classic(ask) if is_consumer => self.consumer.ask_classic(now, view, (slot, id), ask, waiter),
             Ask::Classic(ask) => self.classic.ask(now, slot, id, applied, ask, waiter),
             Ask::Consumer(consumer::Ask::Beat(beat)) if !is_consumer => {
+                // What is on its way makes it a classic group in the log, whatever it is there now.
+                let applied = applied.filter(|_| beat.epoch == 0 && !self.classic.is_saving(id));
                 if beat.epoch == 0
                     && let Err((error, why)) = self.upgrade(now, view, (slot, id), applied)
                 {
                     let reply = consumer::Reply::failed(error, why);
                     return self.consumer.answer(waiter, Reply::Consumer(reply));
                 }
-                self.consumer.ask(now, view, (slot, id), None, consumer::Ask::Beat(beat), waiter);
+                self.consumer.ask(now, view, (slot, id), applied, consumer::Ask::Beat(beat), waiter);
             }
             Ask::Consumer(consumer::Ask::Describe) if !is_consumer => {
                 let is_there = applied.is_some() || self.classic.has(id);
@@ -150,7 +152,8 @@ impl Kinds {
             self.classic.load(now, slot, id, classic);
         }
         if !self.classic.is_free(id) {
-            self.consumer.receive(now, view, (slot, id), self.classic.migrants(id))?;
+            let logged = applied.and_then(Group::consumer);
+            self.consumer.receive(now, view, (slot, id), self.classic.migrants(id), logged)?;
         }
         self.classic.part(now, id);
         Ok(())
@@ -173,7 +176,12 @@ impl Kinds {
         decided: Result<(), ErrorCode>,
     ) {
         match then {
-            Then::Classic(then) => self.classic.decided(now, id, then, decided),
+            Then::Classic(then) => {
+                let is_elsewhere = self.consumer.has(id) || self.share.has(id);
+                let logged = applied.filter(|_| !is_elsewhere);
+                let logged = logged.and_then(|(slot, group)| Some((slot, group.classic()?)));
+                self.classic.decided(now, id, then, decided.map_err(|error| (error, logged)));
+            }
             Then::Share(then) => {
                 let logged = applied.and_then(|(slot, group)| Some((slot, group.share()?)));
                 self.share.decided(now, view, id, then, decided.map_err(|error| (error, logged)));
@@ -226,11 +234,17 @@ impl Kinds {
 
     /// Proposes to forget what nobody needs any more; share groups stay until they are deleted. `names` are those of the
     /// topics that exist.
-    pub fn sweep(&mut self, clock_ms: u64, applied: &[Applied], names: &HashMap<TopicId, String>) {
+    pub fn sweep(
+        &mut self,
+        clock_ms: u64,
+        applied: &[Applied],
+        names: &HashMap<TopicId, String>,
+        undecided: Undecided,
+    ) {
         let (_, applied) = self.shares(applied);
         let (consumers, others) = self.by_kind(&applied);
-        self.classic.sweep(clock_ms, others.into_iter(), names);
-        self.consumer.sweep(clock_ms, consumers.into_iter(), names);
+        self.classic.sweep(clock_ms, others.into_iter(), names, undecided);
+        self.consumer.sweep(clock_ms, consumers.into_iter(), names, undecided);
     }
 
     /// Share groups, and all others.

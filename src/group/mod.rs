@@ -82,7 +82,7 @@ pub use share_group_describe::{ShareGroupSeen, ShareGroupUnseen, share_group_des
 pub use share_group_heartbeat::share_group_heartbeat;
 pub use sync_group::sync_group;
 pub use txn_offset_commit::txn_offset_commit;
-pub use view::View;
+pub use view::{Undecided, View};
 
 use crate::admin::Admin;
 pub use crate::admin::Context;

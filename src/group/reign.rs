@@ -229,15 +229,16 @@ impl Reign {
     }
 
     fn sweep(&mut self) {
-        let all = self.applied_groups();
+        let groups = self.shard.replica().read(|state| state.groups().clone());
+        let all: Vec<_> = groups.all().map(|(slot, id, group)| (slot, id, group.as_ref())).collect();
         if all.is_empty() {
             return;
         }
         let clock_ms = self.now_ms();
         let names: HashMap<TopicId, String> =
             self.cluster.view().topics().map(|topic| (topic.id, topic.name.clone())).collect();
-        let all: Vec<_> = all.iter().map(|(slot, id, group)| (*slot, id, group.as_ref())).collect();
-        self.groups.sweep(clock_ms, &all, &names);
+        let undecided = |slot: Slot, id: &str| groups.pending(slot, id).copied().collect::<Vec<_>>();
+        self.groups.sweep(clock_ms, &all, &names, &undecided);
         // The next coordinator goes on from here.
         let entry = Entry::GroupClock { term: self.term, clock_ms }.encode();
         drop(self.sequencers.entry(self.shard.id, entry));

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 
-use crate::types::TopicId;
+use crate::shard::Slot;
+use crate::types::{Partition, TopicId};
 
 /// The cluster, as this broker knows it.
 pub trait View {
@@ -15,6 +16,9 @@ pub trait View {
     /// What a group has set for itself, of a setting that is a time (`consumer.session.timeout.ms` and the like).
     fn own_time(&self, group: &str, setting: &str) -> Option<Duration>;
 }
+
+/// A group's partitions with an offset that waits for the end of its transaction.
+pub type Undecided<'a> = &'a dyn Fn(Slot, &str) -> Vec<Partition>;
 
 /// Another number when any of these topics is another one, or has other partitions.
 pub(super) fn digest(topics: &BTreeMap<String, (TopicId, i32)>) -> u32 {

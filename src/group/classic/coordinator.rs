@@ -51,6 +51,9 @@ pub enum Then {
     Swept,
 }
 
+/// What members can be told, and the group as the log has it, if it is of this kind and nobody else's by now.
+pub type Failed<'a> = (ErrorCode, Option<(Slot, &'a Classic)>);
+
 /// The classic groups of one shard, in one term of its leader.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -135,22 +138,37 @@ impl Coordinator {
         }
     }
 
-    /// The end of what was proposed. An error is one that members can be told.
-    pub fn decided(&mut self, now: Instant, id: &str, then: Then, decided: Result<(), ErrorCode>) {
+    /// The end of what was proposed.
+    pub fn decided(&mut self, now: Instant, id: &str, then: Then, decided: Result<(), Failed>) {
+        let told = decided.map_err(|(error, _)| error);
         match then {
             Then::Answer(waiter, reply) => {
-                let reply = decided.map_or_else(Reply::Failed, |()| reply);
+                let reply = told.map_or_else(Reply::Failed, |()| reply);
                 self.commands.push(Command::Answer(waiter, reply));
             }
             Then::Swept => {}
             then => self.turn(now, id, |turn, group| {
                 group.saving = group.saving.saturating_sub(1);
                 match then {
-                    Then::Assign { generation, saved } => turn.assign(group, generation, &saved, decided),
-                    Then::Replaced(replaced) => turn.replaced(group, *replaced, decided),
+                    Then::Assign { generation, saved } => turn.assign(group, generation, &saved, told),
+                    Then::Replaced(replaced) => turn.replaced(group, *replaced, told),
                     Then::Emptied | Then::Swept | Then::Answer(..) => {}
                 }
             }),
+        }
+        if let Err((_, Some((slot, classic)))) = decided {
+            self.take_back(now, slot, id, classic);
+        }
+    }
+
+    /// A group that nobody is left in, and the log was not told: it has the log's members for one more session, at whose
+    /// end the log is told again. Else it would have had no members since whenever the log was last told of it.
+    fn take_back(&mut self, now: Instant, slot: Slot, id: &str, classic: &Classic) {
+        let is_over = self.live(id).is_none_or(|group| group.saving == 0) && self.is_free(id);
+        if is_over && !classic.members.is_empty() {
+            let pending = self.groups.remove(id).map(|group| group.pending).unwrap_or_default();
+            self.groups.insert(id.to_owned(), Live { pending, ..Live::load(slot, classic, now) });
+            self.settle(id);
         }
     }
 
@@ -199,6 +217,11 @@ impl Coordinator {
         self.groups.get(id).is_none_or(|group| group.state == GroupState::Empty && group.members.is_empty())
     }
 
+    /// Changes of it are on their way to the log.
+    pub fn is_saving(&self, id: &str) -> bool {
+        self.groups.get(id).is_some_and(|group| group.saving > 0)
+    }
+
     pub(super) fn insert(&mut self, id: &str, group: Live) {
         self.groups.insert(id.to_owned(), group);
     }
@@ -210,6 +233,13 @@ impl Coordinator {
     /// Nothing of it is in memory any more.
     pub fn forget(&mut self, id: &str) {
         self.groups.remove(id);
+    }
+
+    /// Nothing of a group without members is in memory any more, when all that is on its way to the log is there: until
+    /// then the log has members that have left, and they would be taken for ones.
+    pub(super) fn let_go(&mut self, id: &str) {
+        self.groups.get_mut(id).into_iter().for_each(|group| group.pending.clear());
+        self.settle(id);
     }
 
     #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use tokio::time::Instant;
 
+use crate::group::Undecided;
 use crate::group::classic::ask::{Caller, Commit, InTransaction, Reply, Waiter};
 use crate::group::classic::coordinator::{Coordinator, Then};
 use crate::group::classic::live::{GroupState, Live};
@@ -54,7 +55,7 @@ impl Coordinator {
                 self.answer(waiter, Reply::Failed(ErrorCode::NonEmptyGroup));
             }
             _ => {
-                self.forget(id);
+                self.let_go(id);
                 self.propose(slot, id, Change::Delete, Then::Answer(waiter, Reply::Done));
             }
         }
@@ -99,6 +100,7 @@ impl Coordinator {
         clock_ms: u64,
         applied: impl Iterator<Item = (Slot, &'a String, &'a Group)>,
         names: &HashMap<TopicId, String>,
+        undecided: Undecided,
     ) {
         let retention_ms = u64::try_from(self.settings.offsets_retention.as_millis()).unwrap_or(u64::MAX);
         for (slot, id, group) in applied {
@@ -113,7 +115,12 @@ impl Coordinator {
                 None => since.unwrap_or(committed.at_ms).saturating_add(retention_ms) <= clock_ms,
             };
             let old = group.offsets.iter().filter(|(partition, committed)| is_old(committed) && !subscribed(partition));
-            let old: Vec<(&Partition, &Committed)> = old.collect();
+            let mut old: Vec<(&Partition, &Committed)> = old.collect();
+            if !old.is_empty() {
+                // If the transaction is aborted, the group goes on from the one before.
+                let undecided = undecided(slot, id);
+                old.retain(|(partition, _)| !undecided.contains(partition));
+            }
             let all = old.len() == group.offsets.len();
             if let Some(until_ms) = old.iter().map(|(_, committed)| committed.at_ms).max() {
                 let partitions = old.iter().map(|(partition, _)| **partition).collect();
@@ -156,10 +163,12 @@ fn may_commit_in_transaction(group: &Live, caller: &Caller) -> Result<(), ErrorC
 /// From when a group's offsets grow old: `Some(None)` from each commit. `None`: they do not, while it is so.
 /// (Kafka: `ClassicGroup.offsetExpirationCondition`.)
 fn age_base(live: Option<&Live>, applied: &Group) -> Option<Option<u64>> {
-    match (live, applied.classic()) {
-        (Some(live), classic) if live.state == GroupState::Empty => Some(classic.map(|classic| classic.since_ms)),
-        (Some(live), _) => (live.state == GroupState::Stable && live.subscribed.is_some()).then_some(None),
-        (None, Some(classic)) => Some(Some(classic.since_ms)),
-        (None, None) => Some(None),
+    match live {
+        Some(live) if live.state != GroupState::Empty => {
+            (live.state == GroupState::Stable && live.subscribed.is_some()).then_some(None)
+        }
+        // The log is not told yet that they have left: it cannot say since when.
+        _ if applied.has_members() => None,
+        _ => Some(applied.classic().map(|classic| classic.since_ms)),
     }
 }

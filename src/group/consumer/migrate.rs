@@ -14,12 +14,14 @@ use crate::group::consumer::reconcile::each;
 use crate::group::migrants::{Migrant, Migrants};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
-use crate::shard::group::{ClassicMember, Current, Who};
+use crate::shard::group::{ClassicMember, Consumer, Current, Who};
 use crate::types::Partition;
 
 impl Coordinator {
     /// A classic group becomes one of this protocol: its members are where its last assignment left them (Kafka:
-    /// `ConsumerGroup.fromClassicGroup`). Nothing is proposed before somebody who speaks this protocol joins.
+    /// `ConsumerGroup.fromClassicGroup`). Nothing is proposed before somebody who speaks this protocol joins. `logged` is the
+    /// group as the log has it, if it is one of this protocol there: a group that goes back to the classic one has nothing
+    /// written before its next assignment.
     ///
     /// # Errors
     /// It cannot; it stays what it is.
@@ -29,6 +31,7 @@ impl Coordinator {
         view: &dyn View,
         (slot, id): (Slot, &str),
         migrants: Option<Migrants>,
+        logged: Option<&Consumer>,
     ) -> Result<(), (ErrorCode, String)> {
         let refused = |why: &str| {
             tracing::info!(group = id, why, "stays a classic group");
@@ -54,6 +57,7 @@ impl Coordinator {
             group.add(&migrant.id, member);
             group.renew_session(&migrant.id, migrant.session_timeout, now);
         }
+        logged.into_iter().for_each(|logged| group.follow(logged));
         group.resolve(view);
         self.insert(id, group);
         tracing::info!(group = id, members = migrants.members.len(), "becomes a group of the consumer protocol");
@@ -101,6 +105,15 @@ fn member(migrant: &Migrant, all: &Migrants, view: &dyn View) -> Option<Member> 
 }
 
 impl Live {
+    /// The next step follows on what the log has, which loses whoever has left since.
+    fn follow(&mut self, logged: &Consumer) {
+        self.revision = logged.revision;
+        self.epoch = self.epoch.max(logged.epoch);
+        for id in logged.members.keys().filter(|id| !self.members.contains_key(*id)) {
+            self.saving.touch_member(id);
+        }
+    }
+
     fn migrants(&self) -> Migrants {
         let members = self.members.iter().filter_map(|(id, member)| {
             let classic = member.who.classic.as_ref()?;

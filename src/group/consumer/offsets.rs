@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use tokio::time::Instant;
 
-use crate::group::Reply as AnyReply;
-use crate::group::View;
 use crate::group::classic::{self, Caller, Commit, InTransaction, Waiter};
 use crate::group::consumer::coordinator::{Coordinator, Then};
 use crate::group::consumer::live::Live;
+use crate::group::{Reply as AnyReply, Undecided, View};
 use crate::protocol::ErrorCode;
 use crate::shard::Slot;
 use crate::shard::group::{Change, Committed, Group};
@@ -134,6 +133,7 @@ impl Coordinator {
         clock_ms: u64,
         applied: impl Iterator<Item = (Slot, &'a String, &'a Group)>,
         names: &HashMap<TopicId, String>,
+        undecided: Undecided,
     ) {
         let retention_ms = u64::try_from(self.settings.offsets_retention.as_millis()).unwrap_or(u64::MAX);
         for (slot, id, group) in applied {
@@ -146,7 +146,12 @@ impl Coordinator {
                 committed.at_ms.saturating_add(committed.retention_ms.unwrap_or(retention_ms)) <= clock_ms
             };
             let old = group.offsets.iter().filter(|(partition, committed)| is_old(committed) && !subscribed(partition));
-            let old: Vec<(&Partition, &Committed)> = old.collect();
+            let mut old: Vec<(&Partition, &Committed)> = old.collect();
+            if !old.is_empty() {
+                // If the transaction is aborted, the group goes on from the one before.
+                let undecided = undecided(slot, id);
+                old.retain(|(partition, _)| !undecided.contains(partition));
+            }
             let all = old.len() == group.offsets.len();
             if let Some(until_ms) = old.iter().map(|(_, committed)| committed.at_ms).max() {
                 let partitions = old.iter().map(|(partition, _)| **partition).collect();

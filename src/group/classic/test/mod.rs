@@ -32,7 +32,7 @@ struct Site {
     applied: Option<Group>,
     /// Proposals stay on their way while this is set.
     holds: bool,
-    held: Vec<Then>,
+    held: Vec<(Change, Then)>,
 }
 
 impl Site {
@@ -89,7 +89,7 @@ impl Site {
                     Command::Answer(waiter, reply) => {
                         assert!(self.replies.insert(waiter, reply).is_none(), "{waiter} is answered twice");
                     }
-                    Command::Propose { then, .. } if self.holds => self.held.push(then),
+                    Command::Propose { change, then, .. } if self.holds => self.held.push((change, then)),
                     Command::Propose { group, change, then, .. } => {
                         self.apply(&change);
                         self.log.push(change);
@@ -117,8 +117,12 @@ impl Site {
 
     /// The oldest proposal on its way has this end.
     fn decide(&mut self, decided: Result<(), ErrorCode>) {
-        let then = self.held.remove(0);
-        self.groups.decided(self.now, "g", then, decided);
+        let (change, then) = self.held.remove(0);
+        if decided.is_ok() {
+            self.apply(&change);
+        }
+        let classic = self.applied.as_ref().and_then(Group::classic).map(|classic| (0, classic));
+        self.groups.decided(self.now, "g", then, decided.map_err(|error| (error, classic)));
         self.obey();
     }
 

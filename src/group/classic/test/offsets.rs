@@ -141,6 +141,11 @@ fn groups_of_other_kinds_keep_their_offsets_while_they_have_members() {
 
 /// What a sweep at this time would forget, of a group with an offset of "t" and of "other", both committed at 100.
 fn swept(site: &mut Site, clock_s: u64, retention_ms: Option<u64>) -> Vec<Change> {
+    swept_but(site, &[], clock_s, retention_ms)
+}
+
+/// As [`swept`], while these wait for a transaction.
+fn swept_but(site: &mut Site, undecided: &[u8], clock_s: u64, retention_ms: Option<u64>) -> Vec<Change> {
     let group = site.applied.get_or_insert_default();
     for topic in [1, 2] {
         group.offsets.insert(at(topic), Committed { at_ms: 100_000, retention_ms, ..Committed::default() });
@@ -148,7 +153,9 @@ fn swept(site: &mut Site, clock_s: u64, retention_ms: Option<u64>) -> Vec<Change
     let names = HashMap::from([(at(1).topic, "t".to_owned()), (at(2).topic, "other".to_owned())]);
     let id = "g".to_owned();
     site.log.clear();
-    site.groups.sweep(clock_s * 1000, [(0, &id, &*group)].into_iter(), &names);
+    site.groups.sweep(clock_s * 1000, [(0, &id, &*group)].into_iter(), &names, &|_, _| {
+        undecided.iter().map(|topic| at(*topic)).collect::<Vec<_>>()
+    });
     site.obey();
     std::mem::take(&mut site.log)
 }
@@ -164,6 +171,13 @@ fn offsets_committed_by_hand_grow_old_from_their_commit() {
     assert_eq!(swept(&mut site, 1100, None), [forget(&[1, 2]), Change::DeleteIfUnused]);
     assert_eq!(swept(&mut site, 104, Some(5000)), []);
     assert_eq!(swept(&mut site, 105, Some(5000)), [forget(&[1, 2]), Change::DeleteIfUnused]);
+}
+
+#[test]
+fn an_offset_stays_while_a_transaction_may_replace_it() {
+    let mut site = Site::new();
+    assert_eq!(swept_but(&mut site, &[2], 1100, None), [forget(&[1])]);
+    assert_eq!(swept_but(&mut site, &[1, 2], 1100, None), []);
 }
 
 #[test]
@@ -183,4 +197,52 @@ fn a_live_group_forgets_only_topics_that_it_no_longer_reads() {
     assert_eq!(swept(&mut site, 1100, None), [forget(&[2])]);
     site.ask(join("", &ids[0]));
     assert_eq!(swept(&mut site, 1100, None), [], "not while it rebalances");
+}
+
+#[test]
+fn offsets_do_not_grow_old_before_the_log_knows_that_the_last_member_has_left() {
+    let mut site = Site::new();
+    let ids = site.stable(&["a"]);
+    site.holds = true;
+    site.ask(leave(&ids[0]));
+    assert_eq!(site.state(), "Empty");
+    // The group was assigned at 0, and its offsets were committed at 100.
+    site.holds = false;
+    assert_eq!(swept(&mut site, 1050, None), []);
+    // And if the log refuses to know, the member is there for one more session.
+    site.decide(Err(ErrorCode::NotCoordinator));
+    assert_eq!((site.state(), swept(&mut site, 1050, None)), ("Stable", vec![]));
+    assert_eq!(site.heartbeat(&ids[0], 1), ErrorCode::None);
+    site.pass(SESSION);
+    site.pass(REBALANCE);
+    assert_eq!((site.state(), saved(&site.log[0]).members.len()), ("Empty", 0));
+    assert_eq!(swept(&mut site, 1050, None), [forget(&[1, 2]), Change::DeleteIfUnused]);
+}
+
+#[test]
+fn whoever_comes_while_the_log_refuses_to_know_of_the_last_that_left_stays() {
+    let mut site = Site::new();
+    let ids = site.stable(&["a"]);
+    site.holds = true;
+    site.ask(leave(&ids[0]));
+    let joins = site.ask(Ask::Join(Join { id_required: false, ..joins("b", "") }));
+    site.decide(Err(ErrorCode::NotCoordinator));
+    site.pass(DELAY);
+    assert_eq!(site.joined(joins).members.len(), 1);
+}
+
+#[test]
+fn a_group_deleted_right_after_its_last_member_has_left_does_not_come_back() {
+    let mut site = Site::new();
+    let ids = site.stable(&["a"]);
+    site.holds = true;
+    site.ask(leave(&ids[0]));
+    let deletes = site.ask(Ask::DeleteGroup);
+    assert_eq!((site.state(), site.heartbeat(&ids[0], 1)), ("Empty", ErrorCode::UnknownMemberId));
+    site.decide(Ok(()));
+    site.decide(Ok(()));
+    assert_eq!(site.reply(deletes), Some(Reply::Done));
+    assert_eq!(site.told(Ask::Describe), Reply::Described(None));
+    site.pass(SESSION);
+    assert!(site.held.is_empty());
 }

@@ -150,6 +150,63 @@ fn a_group_is_classic_again_when_the_last_has_gone_who_speaks_the_protocol() {
 }
 
 #[test]
+fn a_group_goes_over_again_before_it_has_written_that_it_was_classic() {
+    let mut site = Site::new(2);
+    let x = site.classic();
+    site.join("a");
+    let y = site.join_classic(Join { client_id: "d".into(), ..join_with("", &[]) }).unwrap().member;
+    site.beat(leaves("a")).unwrap();
+    assert_eq!(site.kind(), ("classic", "PreparingRebalance"));
+    assert_eq!((site.leave(&y), site.logged().members.len()), (ErrorCode::None, 2));
+    let (revision, epoch) = (site.logged().revision, site.logged().epoch);
+    assert!(site.join("b").epoch > epoch);
+    assert_eq!((site.logged().revision, site.kind().0), (revision + 1, "consumer"));
+    let logged: Vec<&str> = site.logged().members.keys().map(String::as_str).collect();
+    assert_eq!(logged, ["b", x.as_str()]);
+    site.succeed();
+    assert_eq!(site.described().members.len(), 2);
+}
+
+#[test]
+fn an_empty_group_goes_over_while_somebody_begins_a_classic_one() {
+    for id_required in [true, false] {
+        let mut site = Site::with(2, |settings| settings.classic.initial_rebalance_delay = Duration::from_secs(3));
+        site.join("a");
+        site.beat(leaves("a")).unwrap();
+        let epoch = site.logged().epoch;
+        let begins = site.ask(classic::Ask::Join(Join { id_required, ..join_with("", &[]) }));
+        let joined = site.join("b");
+        assert!(joined.epoch > epoch || !id_required);
+        let told = match id_required {
+            true => ErrorCode::MemberIdRequired,
+            false => ErrorCode::RebalanceInProgress,
+        };
+        assert_eq!(code(site.replies.remove(&begins).unwrap()), told);
+        assert_eq!(site.logged().members.len(), if id_required { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn a_group_goes_over_again_while_its_classic_assignment_is_on_its_way() {
+    let mut site = Site::new(2);
+    let x = site.classic();
+    site.join("a");
+    site.join_classic(join_with(&x, &[])).unwrap();
+    site.sync(&x, 2).unwrap();
+    site.beat(leaves("a")).unwrap();
+    site.join_classic(join_with(&x, &[])).unwrap();
+    site.holds = true;
+    let caller = caller(&x, 3);
+    let syncs = Sync { caller, protocol_type: None, protocol_name: None, assignments: Vec::new() };
+    site.ask(classic::Ask::Sync(syncs));
+    let joins = site.ask(beating(joins("b")));
+    site.decide(Ok(()));
+    site.decide(Ok(()));
+    assert_eq!(site.beaten(joins).map(|told| told.is_ok()), Some(true));
+    assert_eq!(site.logged().members.len(), 2);
+}
+
+#[test]
 fn a_new_coordinator_takes_a_group_that_is_on_its_way() {
     let mut site = Site::new(2);
     let x = site.classic();

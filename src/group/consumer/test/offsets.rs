@@ -1,5 +1,6 @@
 use super::*;
 use crate::group::classic::InTransaction;
+use crate::shard::{Markers, Target};
 use crate::types::Producer;
 
 fn may_fetch(site: &mut Site, member: &str, epoch: i32) -> ErrorCode {
@@ -89,12 +90,21 @@ fn what_is_committed_grows_old_while_nobody_is_subscribed() {
     let sweep = |site: &mut Site, clock_ms| {
         let id = "g".to_owned();
         let group = site.state.groups().get(0, "g").cloned().unwrap();
-        site.groups.sweep(clock_ms, &[(0, &id, &group)], &names);
+        let groups = site.state.groups().clone();
+        let undecided = |slot, id: &str| groups.pending(slot, id).copied().collect::<Vec<_>>();
+        site.groups.sweep(clock_ms, &[(0, &id, &group)], &names, &undecided);
         site.obey();
         site.state.groups().get(0, "g").map(|group| group.offsets.len())
     };
     assert_eq!(sweep(&mut site, 2_000_000), Some(1));
     site.beat(leaves("a")).unwrap();
     assert_eq!(sweep(&mut site, 999_999), Some(1));
+    let producer = Producer { id: 5, epoch: 1 };
+    let offsets = vec![(Partition { topic: topic("t"), index: 0 }, Committed::default())];
+    assert!(site.apply(Change::TransactionalCommit { producer, txn_no: 1, offsets }));
+    assert_eq!(sweep(&mut site, 1_000_000), Some(1), "a transaction may replace it, or not");
+    let targets = vec![Target { slot: 0, groups: true }];
+    let aborts = Markers { append_time: 0, producer, txn_no: 1, commit: false, coordinator_epoch: 0, targets };
+    site.state.apply(TERM, &Entry::Markers(aborts).encode()).unwrap();
     assert_eq!(sweep(&mut site, 1_000_000), None, "and with the last the group goes");
 }
