@@ -43,10 +43,17 @@ pub(super) struct Intake<R> {
 
 /// A request that has been started.
 pub(super) struct Started {
+    pub(super) owed: Owed,
+    pub(super) pending: Pending,
+    /// What its frame takes, until it is known how the request ends.
+    pub(super) memory: Memory,
+}
+
+/// The answer that a request is owed.
+pub(super) struct Owed {
     pub(super) api: ApiKey,
     pub(super) version: i16,
     pub(super) correlation_id: i32,
-    pub(super) pending: Pending,
     pub(super) charge: Charge,
 }
 
@@ -54,7 +61,6 @@ pub(super) struct Started {
 pub(super) struct Charge {
     /// What the answer takes, if it takes anything yet.
     pub(super) answer: AnswerMemory,
-    _memory: Memory,
     _pipeline: OwnedSemaphorePermit,
 }
 
@@ -63,7 +69,7 @@ impl Charge {
     /// Of nothing but the answer.
     pub(super) fn for_tests(answer: AnswerMemory) -> Charge {
         let pipeline = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("there is one");
-        Charge { answer, _memory: Arc::new(()), _pipeline: pipeline }
+        Charge { answer, _pipeline: pipeline }
     }
 }
 
@@ -97,13 +103,13 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         };
         // Decoding is over: what it might have taken beyond the ordinary is given back.
         drop(surplus);
-        Ok(Some(Started {
+        let owed = Owed {
             api,
             version: version.unwrap_or(0),
             correlation_id: arriving.front.correlation_id,
-            pending,
-            charge: Charge { answer, _memory: memory, _pipeline: pipeline },
-        }))
+            charge: Charge { answer, _pipeline: pipeline },
+        };
+        Ok(Some(Started { owed, pending, memory }))
     }
 
     async fn arriving(&mut self) -> Result<Option<Arriving>, Error> {

@@ -4,7 +4,7 @@
 //!
 //! Promises: requests of one connection are started in the order they came and may overlap; their
 //! answers leave in that order. A frame is charged against the shared memory budget before its body is
-//! read, and until its answer has been written: no budget, no reading. Answers have a budget of their own, of which
+//! read, and until its answer is made: no budget, no reading. Answers have a budget of their own, of which
 //! slow readers get a part and no more ([`Answers`](crate::types::Answers)). What one client sends can close its own connection and
 //! nothing else.
 //!
@@ -65,7 +65,7 @@ pub struct Request {
     pub client_id: Option<StrBytes>,
     /// Shares the frame.
     pub body: Bytes,
-    /// What the frame is charged. Held until the answer is written, and by whoever keeps bytes of it longer.
+    /// What the frame is charged. Held until there is an answer, and by whoever keeps bytes of it longer.
     pub memory: Memory,
     /// For rooms whose answers are large: asked for before the bytes are gathered.
     pub answer: AnswerMemory,

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::frames::Frames;
-use super::intake::{Charge, Intake, Started};
+use super::intake::{Charge, Intake, Owed, Started};
 use super::outbox::Outbox;
 use super::server::told_to_stop;
 use super::{Error, Outcome, Peer, Server};
@@ -51,11 +51,11 @@ pub(super) async fn run(
                 waiting = None;
                 outbox.push(answer, charge)?;
             }
-            Some((started, outcome)) = pending.next(), if waiting.is_none() && !pending.is_empty() => {
+            Some((owed, outcome)) = pending.next(), if waiting.is_none() && !pending.is_empty() => {
                 if let Outcome::Throttled(_, wait) = &outcome {
                     muted = muted.max(Some(Instant::now() + *wait));
                 }
-                match answer(started, outcome) {
+                match answer(owed, outcome) {
                     Ok(Some((answer, charge))) if charge.answer.is_taken() => outbox.push(answer, charge)?,
                     Ok(Some((answer, charge))) => waiting = Some(take_memory(answer, charge).boxed()),
                     Ok(None) => {}
@@ -97,9 +97,11 @@ async fn unmuted(until: Option<Instant>, stopping: &mut watch::Receiver<bool>) {
     }
 }
 
-async fn finish(mut started: Started) -> (Started, Outcome) {
-    let outcome = (&mut started.pending).await;
-    (started, outcome)
+/// The frame's memory ends here: the answer may have to wait very long for those of the requests before it.
+async fn finish(Started { owed, pending, memory }: Started) -> (Owed, Outcome) {
+    let outcome = pending.await;
+    drop(memory);
+    (owed, outcome)
 }
 
 async fn granted(waiting: &mut Option<BoxFuture<'static, (Segments, Charge)>>) -> (Segments, Charge) {
@@ -115,10 +117,10 @@ async fn take_memory(answer: Segments, charge: Charge) -> (Segments, Charge) {
     (answer, charge)
 }
 
-fn answer(started: Started, outcome: Outcome) -> Result<Option<(Segments, Charge)>, Error> {
+fn answer(owed: Owed, outcome: Outcome) -> Result<Option<(Segments, Charge)>, Error> {
     match outcome {
         Outcome::Reply(body) | Outcome::Throttled(Some(body), _) => {
-            let Started { api, version, correlation_id, charge, .. } = started;
+            let Owed { api, version, correlation_id, charge } = owed;
             let head = protocol::response_header(api, version, correlation_id, body.len())?;
             let mut answer = Segments::from(head);
             answer.append(body);

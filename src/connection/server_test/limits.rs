@@ -40,6 +40,23 @@ async fn a_long_poll_keeps_little_of_the_budget() {
 }
 
 #[tokio::test]
+async fn an_answer_that_waits_behind_a_long_poll_keeps_nothing_of_the_budget() {
+    let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
+    let (running, mut calls) = Running::scripted(limits).await;
+    let mut client = running.client().await;
+    client.write_all(&frame(1, 4, 0, b"")).await.unwrap();
+    let poll = calls.recv().await.unwrap();
+    for round in 1..=10 {
+        client.write_all(&frame(0, 3, round, &[0; 60_000])).await.unwrap();
+        calls.recv().await.unwrap().reply(b"");
+    }
+    poll.reply(b"");
+    for round in 0..=10 {
+        assert_eq!(answer(&mut client).await.0, round);
+    }
+}
+
+#[tokio::test]
 async fn a_connection_starts_no_more_than_its_pipeline() {
     let limits = Limits { pipeline_max: 3, ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
