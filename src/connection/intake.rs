@@ -27,6 +27,10 @@ const SMALL_FRAME_BYTES_MAX: usize = 64 * 1024;
 /// A large Fetch is the long poll of a client with very many partitions; what was decoded is soon dropped.
 const WAITING_FETCH_EXPANSION: usize = 32;
 
+/// So many requests of one connection at once, where nobody has asked for their answers' memory before they are made.
+/// They are made at once and wait for their turn: 512 would be as many megabytes. Kafka takes one at a time.
+const UNASKED_MAX: usize = 8;
+
 /// A frame may take this long, and longer at this rate.
 const FRAME_TIME_MAX: Duration = Duration::from_secs(30);
 const FRAME_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
@@ -36,7 +40,7 @@ pub(super) struct Intake<R> {
     pub(super) server: Arc<Server>,
     pub(super) peer: Arc<Peer>,
     pub(super) frames: Frames<R>,
-    /// One permit for each request of this connection that may be in progress.
+    /// What requests of this connection in progress share: see [`permits`].
     pub(super) pipeline: Arc<Semaphore>,
     pub(super) shutdown: watch::Receiver<bool>,
 }
@@ -81,7 +85,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             return Ok(None);
         };
         let (api, version) = self.admit(arriving)?;
-        let pipeline = self.pipeline.clone().acquire_owned().await.expect(OPEN);
+        let permits = permits(api, self.server.limits().pipeline_max);
+        let pipeline = self.pipeline.clone().acquire_many_owned(permits).await.expect(OPEN);
         let (decoding, waiting) = memory_of(api, arriving.bytes);
         let mut decoding_memory = self.server.take_memory(decoding).await;
         let surplus = decoding_memory.num_permits().checked_sub(waiting).and_then(|n| decoding_memory.split(n));
@@ -170,6 +175,15 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         }
         let request = Request { api, version, correlation_id, client_id, body, memory, answer };
         Ok(self.server.router().start(&self.peer, request).await)
+    }
+}
+
+/// What a request takes of its connection's pipeline.
+fn permits(api: ApiKey, pipeline_max: usize) -> u32 {
+    match api {
+        // Answers of Produce are small; Fetch takes memory before it reads.
+        ApiKey::Produce | ApiKey::Fetch => 1,
+        _ => u32::try_from(pipeline_max / UNASKED_MAX).unwrap_or(u32::MAX).max(1),
     }
 }
 

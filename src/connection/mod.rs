@@ -141,7 +141,8 @@ pub struct Limits {
     /// A connection with no request in progress is closed after this.
     pub idle_max: Duration,
     /// Requests of one connection in progress. librdkafka sends one for each partition and linger: with fewer, an object
-    /// that takes a second to come together waits for requests that lie in sockets.
+    /// that takes a second to come together waits for requests that lie in sockets. Of others than Produce and Fetch
+    /// an eighth of it at once is one request: see `intake.rs`.
     pub pipeline_max: usize,
     /// A peer that takes longer for one answer is slow: see [`Answers`](crate::types::Answers).
     pub slow_after: Duration,

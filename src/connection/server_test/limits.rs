@@ -79,6 +79,36 @@ async fn a_connection_starts_no_more_than_its_pipeline() {
 }
 
 #[tokio::test]
+async fn requests_whose_answers_nobody_asked_memory_for_are_eight_at_once() {
+    let limits = Limits { pipeline_max: 16, ..Limits::default() };
+    let (running, mut calls) = Running::scripted(limits).await;
+    let mut client = running.client().await;
+    let all: Vec<Bytes> = (0..9).map(metadata).chain((9..25).map(|round| frame(1, 4, round, b""))).collect();
+    client.write_all(&all.concat()).await.unwrap();
+    let mut started = std::collections::VecDeque::new();
+    for _ in 0..8 {
+        started.push_back(calls.recv().await.unwrap());
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        assert!(calls.try_recv().is_err());
+    }
+    started.drain(..).for_each(|call| call.reply(b""));
+    for round in 0..8 {
+        assert_eq!(answer(&mut client).await.0, round);
+    }
+    calls.recv().await.unwrap().reply(b"");
+    for round in 9..25 {
+        started.push_back(calls.recv().await.unwrap());
+        assert_eq!(started.back().unwrap().request.correlation_id, round);
+    }
+    started.drain(..).for_each(|call| call.reply(b""));
+    for round in 8..25 {
+        assert_eq!(answer(&mut client).await.0, round);
+    }
+}
+
+#[tokio::test]
 async fn an_idle_connection_is_closed_but_not_one_with_a_request_in_progress() {
     let limits = Limits { idle_max: Duration::from_millis(5), ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
