@@ -1,6 +1,5 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiVersionsRequest;
@@ -20,7 +19,8 @@ use crate::types::{AnswerMemory, Memory};
 /// elements as bytes are left, and grows by doubling. `decoders_test` holds every API to it (158 was the worst it met).
 pub(crate) const DECODING_EXPANSION: usize = 192;
 
-/// What an ordinary small request takes while it waits: thousands of long polls must not eat the budget.
+/// What a request takes from before its body is read until it is answered: thousands of long polls must not eat the
+/// budget, nor may frames that are announced and do not come.
 const WAITING_EXPANSION: usize = 4;
 const SMALL_FRAME_BYTES_MAX: usize = 64 * 1024;
 
@@ -30,10 +30,6 @@ const WAITING_FETCH_EXPANSION: usize = 32;
 /// So many requests of one connection at once, where nobody has asked for their answers' memory before they are made.
 /// They are made at once and wait for their turn: 512 would be as many megabytes. Kafka takes one at a time.
 const UNASKED_MAX: usize = 8;
-
-/// A frame may take this long, and longer at this rate.
-const FRAME_TIME_MAX: Duration = Duration::from_secs(30);
-const FRAME_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 
 /// Reads requests off a socket and starts them, one after the other.
 pub(super) struct Intake<R> {
@@ -87,18 +83,18 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         let (api, version) = self.admit(arriving)?;
         let permits = permits(api, self.server.limits().pipeline_max);
         let pipeline = self.pipeline.clone().acquire_many_owned(permits).await.expect(OPEN);
-        let (decoding, waiting) = memory_of(api, arriving.bytes);
-        let mut decoding_memory = self.server.take_memory(decoding).await;
-        let surplus = decoding_memory.num_permits().checked_sub(waiting).and_then(|n| decoding_memory.split(n));
-        let memory: Memory = Arc::new(decoding_memory);
-        let time = FRAME_TIME_MAX + Duration::from_secs((arriving.bytes / FRAME_BYTES_PER_SECOND_MIN) as u64);
-        let frame = timeout(time, self.frames.take(arriving))
-            .await
-            .map_err(|_| Error::SlowFrame { bytes: arriving.bytes })??;
+        let memory: Memory = Arc::new(self.server.take_memory(memory_of(api, arriving.bytes)).await);
+        let frame = self.frames.take(arriving).await?;
         let metrics = self.server.metrics();
         metrics.bytes_in.fetch_add(frame.len() as u64 + 4, Relaxed);
         metrics.count_request(api);
         let answer = AnswerMemory::new(self.server.answers());
+        // Who waits here has its frame already, and who has it waits for no other memory: it soon comes back.
+        let decoding = match api {
+            // Its decoder shares the frame and limits the rest.
+            ApiKey::Produce => None,
+            _ => Some(self.server.take_decoding(frame.len() * DECODING_EXPANSION).await),
+        };
         let pending = match version {
             Some(version) => {
                 let held = (memory.clone(), answer.clone());
@@ -106,8 +102,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             }
             None => reply(protocol::api_versions(None, &self.server.router().features())?),
         };
-        // Decoding is over: what it might have taken beyond the ordinary is given back.
-        drop(surplus);
+        drop(decoding);
         let owed = Owed {
             api,
             version: version.unwrap_or(0),
@@ -187,16 +182,12 @@ fn permits(api: ApiKey, pipeline_max: usize) -> u32 {
     }
 }
 
-/// What a frame is charged while it is decoded, and until it is answered.
-fn memory_of(api: ApiKey, frame_bytes: usize) -> (usize, usize) {
+/// What a frame is charged until it is answered.
+fn memory_of(api: ApiKey, frame_bytes: usize) -> usize {
     match api {
-        // Its decoder shares the frame and limits the rest.
-        ApiKey::Produce => (frame_bytes, frame_bytes),
-        _ if frame_bytes <= SMALL_FRAME_BYTES_MAX => {
-            (frame_bytes * DECODING_EXPANSION, frame_bytes * WAITING_EXPANSION)
-        }
-        ApiKey::Fetch => (frame_bytes * DECODING_EXPANSION, frame_bytes * WAITING_FETCH_EXPANSION),
-        _ => (frame_bytes * DECODING_EXPANSION, frame_bytes * DECODING_EXPANSION),
+        ApiKey::Produce => frame_bytes,
+        ApiKey::Fetch if frame_bytes > SMALL_FRAME_BYTES_MAX => frame_bytes * WAITING_FETCH_EXPANSION,
+        _ => frame_bytes * WAITING_EXPANSION,
     }
 }
 

@@ -40,6 +40,88 @@ async fn a_long_poll_keeps_little_of_the_budget() {
 }
 
 #[tokio::test]
+async fn a_frame_that_is_announced_and_does_not_come_takes_little_more_than_its_bytes() {
+    let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
+    let (running, mut calls) = Running::scripted(limits).await;
+    let announced = frame(3, 0, 1, &[0; 5_000]);
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        let mut client = running.client().await;
+        client.write_all(&announced[..12]).await.unwrap();
+        silent.push(client);
+    }
+    running.until(|metrics| metrics.connections_accepted.load(Relaxed) == 4).await;
+    let mut good = running.client().await;
+    for round in 0..10 {
+        good.write_all(&metadata(round)).await.unwrap();
+        calls.recv().await.unwrap().reply(b"");
+        assert_eq!(answer(&mut good).await.0, round);
+    }
+    assert_eq!(running.server.metrics().memory_waits.load(Relaxed), 0);
+    silent[0].write_all(&announced[12..]).await.unwrap();
+    calls.recv().await.unwrap().reply(b"");
+    assert_eq!(answer(&mut silent[0]).await.0, 1);
+}
+
+#[tokio::test]
+async fn a_large_request_that_waits_keeps_little_of_the_budget() {
+    let limits = Limits { memory_bytes_max: 1_000_000, ..Limits::default() };
+    let (running, mut calls) = Running::scripted(limits).await;
+    let (mut joining, mut good) = (running.client().await, running.client().await);
+    joining.write_all(&frame(11, 2, 1, &[0; 100_000])).await.unwrap();
+    let join = calls.recv().await.unwrap();
+    good.write_all(&frame(0, 3, 2, &[0; 500_000])).await.unwrap();
+    calls.recv().await.unwrap().reply(b"");
+    assert_eq!(answer(&mut good).await.0, 2);
+    join.reply(b"");
+    assert_eq!(answer(&mut joining).await.0, 1);
+    assert_eq!(running.server.metrics().memory_waits.load(Relaxed), 0);
+}
+
+/// Starts no request but Produce until told.
+struct Gate(mpsc::UnboundedSender<ApiKey>, Arc<tokio::sync::Semaphore>);
+
+#[async_trait]
+impl Router for Gate {
+    async fn start(&self, _: &Arc<Peer>, request: Request) -> Pending {
+        self.0.send(request.api).unwrap();
+        if request.api != ApiKey::Produce {
+            self.1.acquire().await.unwrap().forget();
+        }
+        Box::pin(std::future::ready(Outcome::Reply(Segments::new())))
+    }
+}
+
+#[tokio::test]
+async fn one_is_decoded_after_the_other_where_all_would_be_too_much_and_records_pass_them_by() {
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let limits = Limits { memory_bytes_max: 200_000, ..Limits::default() };
+    let running = Running::new(Gate(started, gate.clone()), limits).await;
+    let mut decoded = Vec::new();
+    for round in 0..3 {
+        let mut client = running.client().await;
+        client.write_all(&frame(3, 0, round, &[0; 5_000])).await.unwrap();
+        decoded.push(client);
+    }
+    assert_eq!(starts.recv().await.unwrap(), ApiKey::Metadata);
+    running.until(|metrics| metrics.requests(ApiKey::Metadata) == 3).await;
+    let mut records = running.client().await;
+    records.write_all(&frame(0, 3, 7, &[0; 60_000])).await.unwrap();
+    assert_eq!(answer(&mut records).await.0, 7);
+    assert_eq!(starts.recv().await.unwrap(), ApiKey::Produce);
+    for _ in 0..2 {
+        assert!(starts.try_recv().is_err(), "the first still decodes");
+        gate.add_permits(1);
+        assert_eq!(starts.recv().await.unwrap(), ApiKey::Metadata);
+    }
+    gate.add_permits(1);
+    for client in &mut decoded {
+        answer(client).await;
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_waits_behind_a_long_poll_keeps_nothing_of_the_budget() {
     let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
     let (running, mut calls) = Running::scripted(limits).await;
