@@ -5,7 +5,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::ApiVersionsRequest;
 use tokio::io::AsyncRead;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
 use super::frames::{Arriving, Frames};
@@ -38,6 +38,8 @@ pub(super) struct Intake<R> {
     pub(super) frames: Frames<R>,
     /// What requests of this connection in progress share: see [`permits`].
     pub(super) pipeline: Arc<Semaphore>,
+    /// Until when no request is begun.
+    pub(super) muted: watch::Receiver<Option<Instant>>,
     pub(super) shutdown: watch::Receiver<bool>,
 }
 
@@ -83,6 +85,9 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         let (api, version) = self.admit(arriving)?;
         let permits = permits(api, self.server.limits().pipeline_max);
         let pipeline = self.pipeline.clone().acquire_many_owned(permits).await.expect(OPEN);
+        if !self.unmuted().await {
+            return Ok(None);
+        }
         let memory: Memory = Arc::new(self.server.take_memory(memory_of(api, arriving.bytes)).await);
         let frame = self.frames.take(arriving).await?;
         let metrics = self.server.metrics();
@@ -123,6 +128,19 @@ impl<R: AsyncRead + Unpin> Intake<R> {
                 // A request in progress may well take longer than a connection may idle.
                 Err(_) if self.pipeline.available_permits() < self.server.limits().pipeline_max => {}
                 Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits as long as the client is to wait; false when we are shutting down. Not within a frame: what that is
+    /// charged is for others to use.
+    async fn unmuted(&mut self) -> bool {
+        loop {
+            let until = *self.muted.borrow();
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return true };
+            tokio::select! {
+                () = told_to_stop(&mut self.shutdown) => return false,
+                () = sleep_until(until) => {}
             }
         }
     }

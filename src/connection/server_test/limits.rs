@@ -121,6 +121,53 @@ async fn one_is_decoded_after_the_other_where_all_would_be_too_much_and_records_
     }
 }
 
+/// Memory is given to a frame while its connection is not to be read from, or not any more: it passes on.
+async fn memory_goes_on_from_a_connection_that(first_ends: Outcome, frame_is_started: bool) {
+    let hour = Duration::from_secs(3600);
+    let slow = Limits { drain_max: hour, slow_after: hour, write_stall_max: hour, ..Limits::default() };
+    let (running, mut calls) = Running::scripted(Limits { memory_bytes_max: 100_000, ..slow }).await;
+    let (mut before, mut client, mut behind) = (running.client().await, running.client().await, running.client().await);
+    let produce = frame(0, 3, 2, &[0; 60_000]);
+    let waiting = |count| running.until(move |metrics| metrics.memory_waits.load(Relaxed) == count);
+    client.write_all(&[metadata(0), metadata(1), metadata(2)].concat()).await.unwrap();
+    let (unread, first) = (calls.recv().await.unwrap(), calls.recv().await.unwrap());
+    let mut last = calls.recv().await.unwrap();
+    before.write_all(&produce).await.unwrap();
+    let held = calls.recv().await.unwrap();
+    client.write_all(&[produce.clone(), metadata(3)].concat()).await.unwrap();
+    waiting(1).await;
+    behind.write_all(&produce).await.unwrap();
+    waiting(2).await;
+    // The connection lives on while this has not been taken.
+    unread.end.send(Outcome::Reply(Bytes::from(vec![0; 64 << 20]).into())).unwrap();
+    first.end.send(first_ends).unwrap();
+    running.until(|metrics| metrics.bytes_out.load(Relaxed) > 0).await;
+    if !frame_is_started {
+        last.end.closed().await;
+    }
+    held.reply(b"");
+    if frame_is_started {
+        calls.recv().await.unwrap().reply(b"");
+    }
+    calls.recv().await.unwrap().reply(b"");
+    assert_eq!(answer(&mut behind).await.0, 2);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        assert!(calls.try_recv().is_err(), "what came behind is not started");
+    }
+}
+
+#[tokio::test]
+async fn a_throttled_connection_begins_no_request_and_holds_up_nobody() {
+    let throttled = Outcome::Throttled(Some(Segments::new()), Duration::from_secs(3600));
+    memory_goes_on_from_a_connection_that(throttled, true).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_to_be_closed_holds_up_nobody() {
+    memory_goes_on_from_a_connection_that(Outcome::Close("enough".into()), false).await;
+}
+
 #[tokio::test]
 async fn an_answer_that_waits_behind_a_long_poll_keeps_nothing_of_the_budget() {
     let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
