@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Instant, timeout_at};
 
 use super::Error;
 use crate::protocol::{FRONT_BYTES, Front};
@@ -9,6 +12,10 @@ const PREFIX_BYTES: usize = 4;
 
 /// What an idle connection keeps. Small requests arrive in it whole, with one read.
 const LOOKAHEAD_BYTES: usize = 512;
+
+/// A frame's bytes may take this long to come, and longer at this rate for those that have come.
+const FRAME_TIME_MAX: Duration = Duration::from_secs(30);
+const FRAME_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 
 /// Cuts the bytes of a socket into frames. A frame's body is given memory only when asked for.
 pub(super) struct Frames<R> {
@@ -51,15 +58,21 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     }
 
     /// Reads the whole frame, from the API key on.
+    ///
+    /// # Errors
+    /// [`Error::SlowFrame`] as soon as it comes too slowly: what it is charged is wanted by others.
     pub(super) async fn take(&mut self, arriving: Arriving) -> Result<Bytes, Error> {
         self.start += PREFIX_BYTES;
         let mut frame = BytesMut::with_capacity(arriving.bytes);
         let ready = (self.end - self.start).min(arriving.bytes);
         frame.extend_from_slice(&self.lookahead[self.start..self.start + ready]);
         self.start += ready;
+        let patient = Instant::now() + FRAME_TIME_MAX;
         while frame.len() < arriving.bytes {
             let left = (arriving.bytes - frame.len()) as u64;
-            if (&mut self.io).take(left).read_buf(&mut frame).await? == 0 {
+            let until = patient + Duration::from_secs((frame.len() / FRAME_BYTES_PER_SECOND_MIN) as u64);
+            let taken = timeout_at(until, (&mut self.io).take(left).read_buf(&mut frame)).await;
+            if taken.map_err(|_| Error::SlowFrame { bytes: arriving.bytes })?? == 0 {
                 return Err(Error::CutFrame);
             }
         }
@@ -81,6 +94,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncWriteExt, duplex};
+
     use super::*;
 
     fn frame(body: &[u8]) -> Vec<u8> {
@@ -111,6 +126,35 @@ mod tests {
             let refused = Frames::new(bytes.as_slice()).next().await;
             assert!(matches!(refused, Err(Error::FrameLength(found)) if found == length));
         }
+    }
+
+    /// The end of a frame of 100 MiB of which so many bytes come every second, and when it came.
+    async fn trickled(bytes: usize) -> (Result<Bytes, Error>, Duration) {
+        let began = Instant::now();
+        let (io, mut client) = duplex(1 << 20);
+        let trickle = tokio::spawn(async move {
+            let mut next = [&(100i32 << 20).to_be_bytes()[..], &[0; FRONT_BYTES]].concat();
+            while client.write_all(&next).await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                next = vec![0; bytes];
+            }
+        });
+        let mut frames = Frames::new(io);
+        let arriving = frames.next().await.unwrap().unwrap();
+        let taken = frames.take(arriving).await;
+        trickle.abort();
+        (taken, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_that_does_not_come_is_given_up_long_before_it_could_have_come() {
+        for bytes in [0, 1, 1000] {
+            let (taken, after) = trickled(bytes).await;
+            assert!(matches!(taken, Err(Error::SlowFrame { bytes: 104_857_600 })));
+            assert!(after < Duration::from_secs(35), "{after:?}");
+        }
+        let (taken, _) = trickled(FRAME_BYTES_PER_SECOND_MIN).await;
+        assert_eq!(taken.unwrap().len(), 100 << 20, "slow, but not too slow");
     }
 
     #[tokio::test]

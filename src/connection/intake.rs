@@ -1,12 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiVersionsRequest;
 use tokio::io::AsyncRead;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
 use super::frames::{Arriving, Frames};
@@ -20,33 +19,43 @@ use crate::types::{AnswerMemory, Memory};
 /// elements as bytes are left, and grows by doubling. `decoders_test` holds every API to it (158 was the worst it met).
 pub(crate) const DECODING_EXPANSION: usize = 192;
 
-/// What an ordinary small request takes while it waits: thousands of long polls must not eat the budget.
+/// What a request takes from before its body is read until it is answered: thousands of long polls must not eat the
+/// budget, nor may frames that are announced and do not come.
 const WAITING_EXPANSION: usize = 4;
 const SMALL_FRAME_BYTES_MAX: usize = 64 * 1024;
 
 /// A large Fetch is the long poll of a client with very many partitions; what was decoded is soon dropped.
 const WAITING_FETCH_EXPANSION: usize = 32;
 
-/// A frame may take this long, and longer at this rate.
-const FRAME_TIME_MAX: Duration = Duration::from_secs(30);
-const FRAME_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
+/// So many requests of one connection at once, where nobody has asked for their answers' memory before they are made.
+/// They are made at once and wait for their turn: 512 would be as many megabytes. Kafka takes one at a time.
+const UNASKED_MAX: usize = 8;
 
 /// Reads requests off a socket and starts them, one after the other.
 pub(super) struct Intake<R> {
     pub(super) server: Arc<Server>,
     pub(super) peer: Arc<Peer>,
     pub(super) frames: Frames<R>,
-    /// One permit for each request of this connection that may be in progress.
+    /// What requests of this connection in progress share: see [`permits`].
     pub(super) pipeline: Arc<Semaphore>,
+    /// Until when no request is begun.
+    pub(super) muted: watch::Receiver<Option<Instant>>,
     pub(super) shutdown: watch::Receiver<bool>,
 }
 
 /// A request that has been started.
 pub(super) struct Started {
+    pub(super) owed: Owed,
+    pub(super) pending: Pending,
+    /// What its frame takes, until it is known how the request ends.
+    pub(super) memory: Memory,
+}
+
+/// The answer that a request is owed.
+pub(super) struct Owed {
     pub(super) api: ApiKey,
     pub(super) version: i16,
     pub(super) correlation_id: i32,
-    pub(super) pending: Pending,
     pub(super) charge: Charge,
 }
 
@@ -54,7 +63,6 @@ pub(super) struct Started {
 pub(super) struct Charge {
     /// What the answer takes, if it takes anything yet.
     pub(super) answer: AnswerMemory,
-    _memory: Memory,
     _pipeline: OwnedSemaphorePermit,
 }
 
@@ -63,7 +71,7 @@ impl Charge {
     /// Of nothing but the answer.
     pub(super) fn for_tests(answer: AnswerMemory) -> Charge {
         let pipeline = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("there is one");
-        Charge { answer, _memory: Arc::new(()), _pipeline: pipeline }
+        Charge { answer, _pipeline: pipeline }
     }
 }
 
@@ -75,19 +83,23 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             return Ok(None);
         };
         let (api, version) = self.admit(arriving)?;
-        let pipeline = self.pipeline.clone().acquire_owned().await.expect(OPEN);
-        let (decoding, waiting) = memory_of(api, arriving.bytes);
-        let mut decoding_memory = self.server.take_memory(decoding).await;
-        let surplus = decoding_memory.num_permits().checked_sub(waiting).and_then(|n| decoding_memory.split(n));
-        let memory: Memory = Arc::new(decoding_memory);
-        let time = FRAME_TIME_MAX + Duration::from_secs((arriving.bytes / FRAME_BYTES_PER_SECOND_MIN) as u64);
-        let frame = timeout(time, self.frames.take(arriving))
-            .await
-            .map_err(|_| Error::SlowFrame { bytes: arriving.bytes })??;
+        let permits = permits(api, self.server.limits().pipeline_max);
+        let pipeline = self.pipeline.clone().acquire_many_owned(permits).await.expect(OPEN);
+        if !self.unmuted().await {
+            return Ok(None);
+        }
+        let memory: Memory = Arc::new(self.server.take_memory(memory_of(api, arriving.bytes)).await);
+        let frame = self.frames.take(arriving).await?;
         let metrics = self.server.metrics();
         metrics.bytes_in.fetch_add(frame.len() as u64 + 4, Relaxed);
         metrics.count_request(api);
         let answer = AnswerMemory::new(self.server.answers());
+        // Who waits here has its frame already, and who has it waits for no other memory: it soon comes back.
+        let decoding = match api {
+            // Its decoder shares the frame and limits the rest.
+            ApiKey::Produce => None,
+            _ => Some(self.server.take_decoding(frame.len() * DECODING_EXPANSION).await),
+        };
         let pending = match version {
             Some(version) => {
                 let held = (memory.clone(), answer.clone());
@@ -95,15 +107,14 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             }
             None => reply(protocol::api_versions(None, &self.server.router().features())?),
         };
-        // Decoding is over: what it might have taken beyond the ordinary is given back.
-        drop(surplus);
-        Ok(Some(Started {
+        drop(decoding);
+        let owed = Owed {
             api,
             version: version.unwrap_or(0),
             correlation_id: arriving.front.correlation_id,
-            pending,
-            charge: Charge { answer, _memory: memory, _pipeline: pipeline },
-        }))
+            charge: Charge { answer, _pipeline: pipeline },
+        };
+        Ok(Some(Started { owed, pending, memory }))
     }
 
     async fn arriving(&mut self) -> Result<Option<Arriving>, Error> {
@@ -117,6 +128,19 @@ impl<R: AsyncRead + Unpin> Intake<R> {
                 // A request in progress may well take longer than a connection may idle.
                 Err(_) if self.pipeline.available_permits() < self.server.limits().pipeline_max => {}
                 Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits as long as the client is to wait; false when we are shutting down. Not within a frame: what that is
+    /// charged is for others to use.
+    async fn unmuted(&mut self) -> bool {
+        loop {
+            let until = *self.muted.borrow();
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return true };
+            tokio::select! {
+                () = told_to_stop(&mut self.shutdown) => return false,
+                () = sleep_until(until) => {}
             }
         }
     }
@@ -167,16 +191,21 @@ impl<R: AsyncRead + Unpin> Intake<R> {
     }
 }
 
-/// What a frame is charged while it is decoded, and until it is answered.
-fn memory_of(api: ApiKey, frame_bytes: usize) -> (usize, usize) {
+/// What a request takes of its connection's pipeline.
+fn permits(api: ApiKey, pipeline_max: usize) -> u32 {
     match api {
-        // Its decoder shares the frame and limits the rest.
-        ApiKey::Produce => (frame_bytes, frame_bytes),
-        _ if frame_bytes <= SMALL_FRAME_BYTES_MAX => {
-            (frame_bytes * DECODING_EXPANSION, frame_bytes * WAITING_EXPANSION)
-        }
-        ApiKey::Fetch => (frame_bytes * DECODING_EXPANSION, frame_bytes * WAITING_FETCH_EXPANSION),
-        _ => (frame_bytes * DECODING_EXPANSION, frame_bytes * DECODING_EXPANSION),
+        // Answers of Produce are small; Fetch takes memory before it reads.
+        ApiKey::Produce | ApiKey::Fetch => 1,
+        _ => u32::try_from(pipeline_max / UNASKED_MAX).unwrap_or(u32::MAX).max(1),
+    }
+}
+
+/// What a frame is charged until it is answered.
+fn memory_of(api: ApiKey, frame_bytes: usize) -> usize {
+    match api {
+        ApiKey::Produce => frame_bytes,
+        ApiKey::Fetch if frame_bytes > SMALL_FRAME_BYTES_MAX => frame_bytes * WAITING_FETCH_EXPANSION,
+        _ => frame_bytes * WAITING_EXPANSION,
     }
 }
 

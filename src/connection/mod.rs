@@ -4,7 +4,8 @@
 //!
 //! Promises: requests of one connection are started in the order they came and may overlap; their
 //! answers leave in that order. A frame is charged against the shared memory budget before its body is
-//! read, and until its answer has been written: no budget, no reading. Answers have a budget of their own, of which
+//! read, and until its answer is made: no budget, no reading. What decoding may take beyond is charged only while it
+//! decodes, to a budget of its own: a frame that is announced and does not come takes none of it. Answers have a budget of their own, of which
 //! slow readers get a part and no more ([`Answers`](crate::types::Answers)). What one client sends can close its own connection and
 //! nothing else.
 //!
@@ -65,7 +66,7 @@ pub struct Request {
     pub client_id: Option<StrBytes>,
     /// Shares the frame.
     pub body: Bytes,
-    /// What the frame is charged. Held until the answer is written, and by whoever keeps bytes of it longer.
+    /// What the frame is charged. Held until there is an answer, and by whoever keeps bytes of it longer.
     pub memory: Memory,
     /// For rooms whose answers are large: asked for before the bytes are gathered.
     pub answer: AnswerMemory,
@@ -133,7 +134,7 @@ pub trait Router: Send + Sync + 'static {
 pub struct Limits {
     /// Largest Produce frame.
     pub request_bytes_max: usize,
-    /// Budget of all frames in progress on all connections.
+    /// Budget of all frames in progress on all connections. Decoding has up to 768 MiB, and no more than this, beside it.
     pub memory_bytes_max: usize,
     /// Budget of all answers being gathered or written; slow readers have half as much beside it.
     pub answer_bytes_max: usize,
@@ -141,7 +142,8 @@ pub struct Limits {
     /// A connection with no request in progress is closed after this.
     pub idle_max: Duration,
     /// Requests of one connection in progress. librdkafka sends one for each partition and linger: with fewer, an object
-    /// that takes a second to come together waits for requests that lie in sockets.
+    /// that takes a second to come together waits for requests that lie in sockets. A request other than Produce
+    /// and Fetch counts as an eighth of it: see `intake.rs`.
     pub pipeline_max: usize,
     /// A peer that takes longer for one answer is slow: see [`Answers`](crate::types::Answers).
     pub slow_after: Duration,

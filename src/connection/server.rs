@@ -10,7 +10,8 @@ use tracing::{debug, error, info, warn};
 
 use crate::door::net::{TcpListener, TcpStream};
 
-use super::{Error, Limits, Metrics, Peer, Router, session};
+use super::intake::DECODING_EXPANSION;
+use super::{CONTROL_FRAME_BYTES_MAX, Error, Limits, Metrics, Peer, Router, session};
 use crate::types::Answers;
 
 /// After a failed accept (no file descriptors left, say) others get time to close.
@@ -21,6 +22,9 @@ pub struct Server {
     router: Arc<dyn Router>,
     limits: Limits,
     memory: Arc<Semaphore>,
+    /// What requests take while they are decoded, beside `memory`: as much as the largest needs.
+    decoding: Arc<Semaphore>,
+    decoding_bytes_max: usize,
     answers: Arc<Answers>,
     metrics: Metrics,
     peers: AtomicU64,
@@ -29,9 +33,12 @@ pub struct Server {
 impl Server {
     pub fn new(router: Arc<dyn Router>, limits: Limits) -> Arc<Server> {
         let memory = limits.memory_bytes_max.min(Semaphore::MAX_PERMITS);
+        let decoding_bytes_max = memory.min(CONTROL_FRAME_BYTES_MAX * DECODING_EXPANSION);
         Arc::new(Server {
             router,
             memory: Arc::new(Semaphore::new(memory)),
+            decoding: Arc::new(Semaphore::new(decoding_bytes_max)),
+            decoding_bytes_max,
             answers: Answers::new(limits.answer_bytes_max),
             limits,
             metrics: Metrics::default(),
@@ -64,6 +71,13 @@ impl Server {
         }
         self.metrics.memory_waits.fetch_add(1, Relaxed);
         self.memory.clone().acquire_many_owned(bytes).await.expect("the budget is never closed")
+    }
+
+    /// Takes `bytes` of what decoding may take, in the order asked for. Whoever has them must wait for nothing that
+    /// another gives back only after it was decoded.
+    pub(super) async fn take_decoding(&self, bytes: usize) -> OwnedSemaphorePermit {
+        let bytes = u32::try_from(bytes.min(self.decoding_bytes_max)).unwrap_or(u32::MAX);
+        self.decoding.clone().acquire_many_owned(bytes).await.expect("the budget is never closed")
     }
 
     /// Accepts connections until `shutdown` turns true. Returns when the last one has ended: those in

@@ -2,15 +2,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use futures::future::BoxFuture;
-use futures::stream::{FuturesOrdered, try_unfold};
+use futures::stream::{BoxStream, FuturesOrdered, try_unfold};
 use futures::{FutureExt, StreamExt};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::frames::Frames;
-use super::intake::{Charge, Intake, Started};
+use super::intake::{Charge, Intake, Owed, Started};
 use super::outbox::Outbox;
-use super::server::told_to_stop;
 use super::{Error, Outcome, Peer, Server};
 use crate::batch::Segments;
 use crate::door::net::TcpStream;
@@ -27,18 +26,19 @@ pub(super) async fn run(
     socket.set_nodelay(true)?;
     let (read, write) = socket.into_split();
     let limits = server.limits();
-    let mut stopping = shutdown.clone();
+    // Until when a client that has taken too much is not read from.
+    let (mute, muted) = watch::channel(None);
     let pipeline = Arc::new(Semaphore::new(limits.pipeline_max));
-    let intake = Intake { server: server.clone(), peer, frames: Frames::new(read), pipeline, shutdown };
+    let intake = Intake { server: server.clone(), peer, frames: Frames::new(read), pipeline, muted, shutdown };
     let requests =
         try_unfold(intake, |mut intake| async move { Ok(intake.next().await?.map(|started| (started, intake))) });
-    let mut requests = std::pin::pin!(requests);
+    // None once reading has ended. It is polled until then: what it waits for may have been given to it already, and
+    // others would wait for that.
+    let mut requests = Some(requests.boxed());
     let mut pending = FuturesOrdered::new();
     let mut outbox = Outbox::new(write, limits);
     // An answer that waits for memory; those behind it wait with it.
     let mut waiting: Option<BoxFuture<'static, (Segments, Charge)>> = None;
-    // A client that has taken too much is not read from until then.
-    let mut muted: Option<Instant> = None;
     // How reading ended, and until when the answers still owed may be written.
     let mut ended: Option<(Result<(), Error>, Instant)> = None;
     loop {
@@ -51,26 +51,29 @@ pub(super) async fn run(
                 waiting = None;
                 outbox.push(answer, charge)?;
             }
-            Some((started, outcome)) = pending.next(), if waiting.is_none() && !pending.is_empty() => {
+            Some((owed, outcome)) = pending.next(), if waiting.is_none() && !pending.is_empty() => {
                 if let Outcome::Throttled(_, wait) = &outcome {
-                    muted = muted.max(Some(Instant::now() + *wait));
+                    mute.send_modify(|until| *until = (*until).max(Some(Instant::now() + *wait)));
                 }
-                match answer(started, outcome) {
+                match answer(owed, outcome) {
                     Ok(Some((answer, charge))) if charge.answer.is_taken() => outbox.push(answer, charge)?,
                     Ok(Some((answer, charge))) => waiting = Some(take_memory(answer, charge).boxed()),
                     Ok(None) => {}
                     Err(error) => {
                         // What was answered before is still written; what was asked behind it is dropped.
+                        requests = None;
                         pending = FuturesOrdered::new();
                         ended = Some((Err(error), Instant::now() + limits.drain_max));
                     }
                 }
             }
-            () = unmuted(muted, &mut stopping), if muted.is_some() => muted = None,
-            request = requests.next(), if ended.is_none() && muted.is_none() => match request {
+            request = next(&mut requests), if requests.is_some() => match request {
                 Some(Ok(started)) => pending.push_back(finish(started)),
-                Some(Err(error)) => ended = Some((Err(error), Instant::now() + limits.drain_max)),
-                None => ended = Some((Ok(()), Instant::now() + limits.drain_max)),
+                end => {
+                    requests = None;
+                    let end = end.map_or(Ok(()), |failed| failed.map(drop));
+                    ended = Some((end, Instant::now() + limits.drain_max));
+                }
             },
             () = until(drain_at), if drain_at.is_some()
                 && !(outbox.is_empty() && pending.is_empty() && waiting.is_none()) =>
@@ -89,17 +92,15 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// The end of a client's wait, or of the server.
-async fn unmuted(until: Option<Instant>, stopping: &mut watch::Receiver<bool>) {
-    tokio::select! {
-        () = self::until(until) => {}
-        () = told_to_stop(stopping) => {}
-    }
+async fn next(requests: &mut Option<BoxStream<'_, Result<Started, Error>>>) -> Option<Result<Started, Error>> {
+    requests.as_mut()?.next().await
 }
 
-async fn finish(mut started: Started) -> (Started, Outcome) {
-    let outcome = (&mut started.pending).await;
-    (started, outcome)
+/// The frame's memory ends here: the answer may have to wait very long for those of the requests before it.
+async fn finish(Started { owed, pending, memory }: Started) -> (Owed, Outcome) {
+    let outcome = pending.await;
+    drop(memory);
+    (owed, outcome)
 }
 
 async fn granted(waiting: &mut Option<BoxFuture<'static, (Segments, Charge)>>) -> (Segments, Charge) {
@@ -115,10 +116,10 @@ async fn take_memory(answer: Segments, charge: Charge) -> (Segments, Charge) {
     (answer, charge)
 }
 
-fn answer(started: Started, outcome: Outcome) -> Result<Option<(Segments, Charge)>, Error> {
+fn answer(owed: Owed, outcome: Outcome) -> Result<Option<(Segments, Charge)>, Error> {
     match outcome {
         Outcome::Reply(body) | Outcome::Throttled(Some(body), _) => {
-            let Started { api, version, correlation_id, charge, .. } = started;
+            let Owed { api, version, correlation_id, charge } = owed;
             let head = protocol::response_header(api, version, correlation_id, body.len())?;
             let mut answer = Segments::from(head);
             answer.append(body);
