@@ -30,7 +30,7 @@ pub enum RootEntry {
     /// A shard of this replication factor led by `preferred`, unless there is one.
     #[serde(rename = "shard")]
     CreateShard { replication_factor: u16, voters: Vec<NodeId>, preferred: NodeId },
-    /// The shard's Raft membership has changed to these voters.
+    /// The shard's Raft membership is to change to these voters: nodes that are gone have others in their place.
     #[serde(rename = "voters")]
     SetVoters { shard: ShardId, voters: Vec<NodeId> },
     /// Replicas are to be at these voters instead of those; the first is to lead.
@@ -220,7 +220,8 @@ pub enum RootRefusal {
     #[error("the broker is alive: stop it first")]
     BrokerAlive,
     #[error(
-        "without this broker a shard has no majority of replicas left: bring the others back first, or delete its topics"
+        "without this broker a shard may have no majority of replicas left: wait until changes of them that are under \
+         way have been made, bring the others back first, or delete its topics"
     )]
     LastReplicas,
     /// Look again, and decide again.

@@ -63,12 +63,12 @@ pub(super) fn shard_changes(view: &RootState) -> Vec<RootEntry> {
 }
 
 /// The voters a shard should have when some of its nodes no longer belong to any broker; `None` when all is well,
-/// nobody can take the place, or the voters that are left cannot agree on a change: such a shard stays marked by the
-/// replaced ones.
+/// nobody can take the place, or the voters that are left may be too few to agree on a change: such a shard stays marked
+/// by the replaced ones.
 fn replaced_voters(view: &RootState, shard: &Shard) -> Option<Vec<NodeId>> {
     let member = |node: &NodeId| view.broker_of(*node).is_some();
     let mut voters: Vec<NodeId> = shard.voters.iter().copied().filter(member).collect();
-    if voters.len() == shard.voters.len() || voters.len() * 2 <= shard.voters.len() {
+    if voters.len() == shard.voters.len() || !view.could_agree(shard, None) {
         return None;
     }
     let mut alive: Vec<&Broker> = view.brokers().map(|b| b.as_ref()).filter(|b| b.alive).collect();
@@ -212,6 +212,23 @@ pub(super) mod tests {
         let renamed = |voters: &Vec<NodeId>| voters.iter().map(|node| if *node == 2 { 4 } else { *node }).collect();
         let after: Vec<Vec<NodeId>> = view.shards().map(|s| s.voters.clone()).collect();
         assert_eq!(after, before.iter().map(renamed).collect::<Vec<Vec<NodeId>>>());
+    }
+
+    #[test]
+    fn a_shard_whose_group_may_have_lost_its_majority_stays_marked_until_it_has_not() {
+        let mut view = cluster(&["a", "b", "c", "d"]);
+        view.apply(RootEntry::CreateShard { replication_factor: 3, voters: vec![1, 2, 3], preferred: 1 });
+        join(&mut view, 2, "c", "emptied");
+        settle(&mut view);
+        let voters = |view: &RootState| view.shard(1).unwrap().voters.clone();
+        let made = voters(&view);
+        assert!(!made.contains(&3));
+        join(&mut view, 0, "a", "emptied too");
+        settle(&mut view);
+        assert_eq!(voters(&view), made, "1 was a voter with 2 and 3, and may be one still");
+        view.apply(RootEntry::Moved { shard: 1, voters: made });
+        settle(&mut view);
+        assert!(!voters(&view).contains(&1));
     }
 
     #[test]

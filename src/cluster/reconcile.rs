@@ -175,7 +175,7 @@ async fn keep_voters(cluster: &Cluster, shard: &OpenShard) {
     }
 }
 
-/// After a change: nobody is fed who is no member, and the root hears that the shard has moved.
+/// After a change: nobody is fed who is no member, and the root hears that the group has the voters it should have.
 async fn settle(cluster: &Cluster, shard: &OpenShard, record: &Shard, learners: &BTreeSet<NodeId>) {
     for node in learners {
         if let Err(e) = shard.group.remove_learner(*node).await {
@@ -183,7 +183,7 @@ async fn settle(cluster: &Cluster, shard: &OpenShard, record: &Shard, learners: 
             return;
         }
     }
-    if !record.moving_from.is_empty() && shard.group.is_settled() {
+    if record.is_unsettled() && shard.group.is_settled() {
         let entry = RootEntry::Moved { shard: shard.id, voters: record.voters.clone() };
         match cluster.propose(entry, STEP_TIMEOUT).await {
             Ok(_) => info!(shard = shard.id, voters = ?record.voters, "the shard has moved"),

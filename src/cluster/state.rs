@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use milepost_raft::NodeId;
@@ -95,6 +95,10 @@ pub struct Shard {
     /// Made for partitions whose replicas somebody chose: nothing else is placed here.
     #[serde(default)]
     pub by_hand: bool,
+    /// What the Raft group may have for voters instead of `voters`, without nodes that are gone: empty once it is known to
+    /// have those.
+    #[serde(default)]
+    pub may_have: BTreeSet<BTreeSet<NodeId>>,
 }
 
 const LOG_APPEND_TIME: &str = "LogAppendTime";
@@ -354,22 +358,11 @@ impl RootState {
     fn create_shard(&mut self, voters: Vec<NodeId>, preferred: NodeId, by_hand: bool) -> ShardId {
         let id = self.shards.keys().last().map_or(ROOT_SHARD, |id| *id) + 1;
         let (replication_factor, founders, moving_from) = (voters.len() as u16, voters.clone(), Vec::new());
-        let shard = Shard { id, replication_factor, founders, voters, preferred, partitions: 0, moving_from, by_hand };
+        let (partitions, may_have) = (0, BTreeSet::new());
+        let shard =
+            Shard { id, replication_factor, founders, voters, preferred, partitions, moving_from, by_hand, may_have };
         self.shards.insert(id, Arc::new(shard));
         id
-    }
-
-    fn set_voters(&mut self, shard: ShardId, voters: Vec<NodeId>) -> RootAnswer {
-        if let Some(shard) = self.shards.get_mut(&shard) {
-            let shard = Arc::make_mut(shard);
-            if !voters.contains(&shard.preferred) {
-                // The newcomer takes the place of the one that left.
-                let newcomer = voters.iter().find(|node| !shard.voters.contains(node));
-                shard.preferred = newcomer.or(voters.first()).copied().unwrap_or(shard.preferred);
-            }
-            shard.voters = voters;
-        }
-        RootAnswer::Done
     }
 
     fn issue_producer_ids(&mut self, count: i64) -> RootAnswer {

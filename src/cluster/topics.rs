@@ -185,6 +185,7 @@ impl RootState {
     fn is_well(&self, shard: &Shard) -> bool {
         self.broker_of(shard.preferred).is_some_and(|b| b.alive)
             && shard.voters.iter().all(|node| self.broker_of(*node).is_some())
+            && self.could_agree(shard, None)
     }
 
     pub(super) fn delete_topic(&mut self, id: TopicId, epoch: LeaderEpoch) -> RootAnswer {
