@@ -90,9 +90,13 @@ impl Checked {
         self.each.iter().any(|one| *one != Err(ErrorCode::UnknownTopicOrPartition))
     }
 
+    /// Each partition once, as the request says it last.
     pub fn take_offsets(&mut self) -> Vec<(Partition, Committed)> {
-        self.offsets.sort_by_key(|(partition, _)| *partition);
-        std::mem::take(&mut self.offsets)
+        let mut offsets = std::mem::take(&mut self.offsets);
+        offsets.reverse();
+        offsets.sort_by_key(|(partition, _)| *partition);
+        offsets.dedup_by_key(|(partition, _)| *partition);
+        offsets
     }
 
     /// What each partition is told, in the order of the request, when the group has said this.
@@ -115,4 +119,19 @@ fn check(topic: Option<&Arc<Topic>>, asked: &Asked) -> Result<(Partition, Commit
     }
     let Asked { index, offset, leader_epoch, .. } = *asked;
     Ok((Partition { topic: topic.id, index }, Committed { offset, leader_epoch, metadata, ..Committed::default() }))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::types::TopicId;
+
+    #[test]
+    fn a_partition_named_often_is_committed_once_as_the_request_says_last() {
+        let topic = TopicId::from_bytes([1; 16]);
+        let one = |index, offset| (Partition { topic, index }, Committed { offset, ..Committed::default() });
+        let mut checked = Checked { offsets: vec![one(1, 5), one(0, 6), one(1, 7), one(1, 4)], each: Vec::new() };
+        assert_eq!(checked.take_offsets(), [one(0, 6), one(1, 4)]);
+        assert_eq!(checked.take_offsets(), []);
+    }
 }

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use kafka_protocol::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
@@ -26,10 +28,10 @@ pub async fn offset_delete(groups: &Groups, version: i16, body: Bytes) -> Result
         Reply::Each(each) => each,
         other => return encode(version, &answer.with_error_code(error_of(other).code())),
     };
-    let code_of = |name: &str, index: i32| {
-        let asked = known.iter().position(|(topic, partition)| topic == name && partition.index == index);
-        asked.and_then(|at| each.get(at)).copied().unwrap_or(ErrorCode::UnknownTopicOrPartition)
-    };
+    let asked = known.iter().map(|(topic, partition)| (topic.as_str(), partition.index));
+    let codes: HashMap<(&str, i32), ErrorCode> = asked.zip(each).collect();
+    let code_of =
+        |name: &str, index: i32| codes.get(&(name, index)).copied().unwrap_or(ErrorCode::UnknownTopicOrPartition);
     let topics = request.topics.iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|partition| {
             let index = partition.partition_index;

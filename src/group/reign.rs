@@ -8,7 +8,7 @@ use futures::stream::{FuturesOrdered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cluster::{Cluster, Resource, RootState};
+use crate::cluster::{Cluster, Resource, RootState, Topic};
 use crate::commit::{Sequencers, decode_outcome};
 use crate::group::classic::Waiter;
 use crate::group::coordinators::{Coordination, Request};
@@ -97,7 +97,7 @@ impl Reign {
         let goes_on = loop {
             self.obey();
             let late_at = self.groups.deadline().map_or(sweep_at, |at| sweep_at.min(at));
-            let open = self.proposals.len() + self.commits.len() < PROPOSALS_MAX;
+            let open = self.is_open();
             tokio::select! {
                 goes_on = term.over() => break goes_on,
                 Some(decided) = self.proposals.next() => self.decided(decided),
@@ -105,9 +105,12 @@ impl Reign {
                     Some(request) => self.take_all(request, requests),
                     None => break false,
                 },
-                () = sleep_until(late_at) => {
+                () = sleep_until(late_at), if open || requests.is_empty() => {
+                    if !self.catch_up(requests) {
+                        continue;
+                    }
                     let now = Instant::now();
-                    self.view.refresh(&self.cluster);
+                    self.view.refresh(self.cluster.view());
                     self.groups.tick(now, &self.view);
                     if now >= sweep_at {
                         sweep_at = now + SWEEP_INTERVAL;
@@ -120,6 +123,24 @@ impl Reign {
             let _ = answer.send(not_here());
         }
         goes_on
+    }
+
+    fn is_open(&self) -> bool {
+        self.proposals.len() + self.commits.len() < PROPOSALS_MAX
+    }
+
+    /// Takes what waits already: after a stall of this broker, members are late whose heartbeats are here. False if there is
+    /// more than can be taken now.
+    fn catch_up(&mut self, requests: &mut mpsc::Receiver<Request>) -> bool {
+        for _ in 0..requests.len() {
+            if !self.is_open() {
+                return false;
+            }
+            let Ok(request) = requests.try_recv() else { break };
+            self.take(request);
+            self.obey();
+        }
+        true
     }
 
     /// With all others that wait already.
@@ -153,13 +174,13 @@ impl Reign {
         };
         self.waiter_next += 1;
         self.waiting.insert(self.waiter_next, answer);
-        self.view.refresh(&self.cluster);
+        self.view.refresh(self.cluster.view());
         let waiter = self.waiter_next;
         self.groups.ask(Instant::now(), &self.view, (slot, &id), applied.as_deref(), *ask, waiter);
     }
 
     fn decided(&mut self, decided: Decided) {
-        self.view.refresh(&self.cluster);
+        self.view.refresh(self.cluster.view());
         self.commit_entries -= usize::from(decided.is_commits);
         let failed = decided.outcome.is_err();
         for (id, slot, then) in decided.of {
@@ -265,13 +286,23 @@ struct Known {
 }
 
 impl Known {
-    fn refresh(&mut self, cluster: &Cluster) {
-        let root = cluster.view();
+    fn refresh(&mut self, root: Arc<RootState>) {
         if !Arc::ptr_eq(&root, &self.root) {
+            // Most of what the root is told is not about topics, and what subscriptions mean is costly to look up.
+            let is_other = !readable(&root).eq(readable(&self.root));
             self.root = root;
-            self.version += 1;
+            self.version += u64::from(is_other);
         }
     }
+}
+
+/// Topics that have partitions, and how many. A topic never changes its name.
+fn readable(root: &RootState) -> impl Iterator<Item = (TopicId, i32)> {
+    root.topics().filter(|topic| is_readable(topic)).map(|topic| (topic.id, topic.live))
+}
+
+fn is_readable(topic: &Topic) -> bool {
+    !topic.deleting && topic.live > 0
 }
 
 impl View for Known {
@@ -280,12 +311,12 @@ impl View for Known {
     }
 
     fn topic(&self, name: &str) -> Option<(TopicId, i32)> {
-        let topic = self.root.topic_named(name).filter(|topic| !topic.deleting && topic.live > 0)?;
+        let topic = self.root.topic_named(name).filter(|topic| is_readable(topic))?;
         Some((topic.id, topic.live))
     }
 
     fn each_topic(&self, see: &mut dyn FnMut(&str)) {
-        self.root.topics().for_each(|topic| see(&topic.name));
+        self.root.topics().filter(|topic| is_readable(topic)).for_each(|topic| see(&topic.name));
     }
 
     fn own_time(&self, group: &str, setting: &str) -> Option<Duration> {
@@ -313,5 +344,41 @@ pub(crate) fn outcome(answer: Answer) -> Result<(), ErrorCode> {
             tracing::warn!(why, "a change of a group cannot be written");
             Err(ErrorCode::UnknownServerError)
         }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::cluster::{NewTopic, RootEntry};
+
+    #[test]
+    fn only_topics_that_come_grow_or_go_have_subscriptions_looked_up_again() {
+        let mut known = Known { root: Arc::default(), version: 1 };
+        let mut root = RootState::default();
+        let mut after = |entry: RootEntry| {
+            root.apply(entry);
+            known.refresh(Arc::new(root.clone()));
+            let mut names = Vec::new();
+            known.each_topic(&mut |name| names.push(name.to_owned()));
+            (known.version(), names)
+        };
+        let id = TopicId::from_bytes([1; 16]);
+        after(RootEntry::CreateShard { replication_factor: 1, voters: vec![1], preferred: 1 });
+        after(RootEntry::IssueProducerIds { count: 1000 });
+        let new = NewTopic {
+            id,
+            name: "t".into(),
+            replication_factor: 1,
+            partitions: 3,
+            configs: Default::default(),
+            assigned: Vec::new(),
+        };
+        assert_eq!(after(RootEntry::CreateTopic(new)), (1, vec![]), "it has no partition yet");
+        assert_eq!(after(RootEntry::SetLive { topic: id, partitions: 2 }), (2, vec!["t".to_owned()]));
+        assert_eq!(after(RootEntry::IssueProducerIds { count: 1000 }).0, 2);
+        assert_eq!(after(RootEntry::SetLive { topic: id, partitions: 3 }).0, 3);
+        assert_eq!(after(RootEntry::DeleteTopic { topic: id, epoch: 1 }), (4, vec![]));
+        assert_eq!(after(RootEntry::Gone { topic: id }), (4, vec![]));
     }
 }

@@ -12,6 +12,7 @@ pub trait View {
     fn version(&self) -> u64;
     /// A topic's id and number of partitions.
     fn topic(&self, name: &str) -> Option<(TopicId, i32)>;
+    /// Those that [`View::topic`] knows.
     fn each_topic(&self, see: &mut dyn FnMut(&str));
     /// What a group has set for itself, of a setting that is a time (`consumer.session.timeout.ms` and the like).
     fn own_time(&self, group: &str, setting: &str) -> Option<Duration>;

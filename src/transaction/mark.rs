@@ -11,7 +11,9 @@ use crate::types::{LeaderEpoch, Partition, ShardId};
 
 /// One try to reach a shard's leader.
 const ATTEMPT: Duration = Duration::from_secs(5);
+/// Between tries: twice as long after each, since thousands of transactions may wait for a shard without a quorum.
 const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(3);
 
 /// Returns when the transaction is over in every partition: tries for as long as that takes. Those of a deleted topic have
 /// nothing to end. Each shard is asked once for all its partitions.
@@ -27,6 +29,7 @@ pub(super) async fn mark(endings: &Endings, ending: Ending, coordinator_epoch: L
 }
 
 async fn mark_shard(endings: &Endings, shard: ShardId, ending: &commit::Ending, mut partitions: Vec<Partition>) {
+    let mut pause = PAUSE;
     loop {
         match endings.end(shard, ending, &partitions, ATTEMPT).await {
             Ok(results) => {
@@ -39,7 +42,8 @@ async fn mark_shard(endings: &Endings, shard: ShardId, ending: &commit::Ending, 
             }
             Err(e) => tracing::debug!(shard, error = %e, ?ending, "markers are sent again"),
         }
-        sleep(PAUSE).await;
+        sleep(pause).await;
+        pause = PAUSE_MAX.min(pause * 2);
     }
 }
 

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cluster::now_ms;
 use crate::commit::{Endings, Sequencers};
@@ -28,7 +28,13 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the shard's clock is kept, for the next coordinator to go on from, where nothing else does.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(600);
 
+/// Markers take a round trip and a sync of their shards. What takes longer, however often it is tried, is no longer counted
+/// among what is marked at a time.
+const HELD_UP: Duration = Duration::from_secs(1);
+
 type Decided = (String, Result<(), ErrorCode>);
+/// An id, and what is left to do before all its markers are written.
+type Marked = (String, Option<BoxFuture<'static, ()>>);
 
 /// This broker's time as the coordinator of a shard's transactional ids, in one term: begun from applied state, and with
 /// its end all that was not in the log is forgotten. Markers on their way are, too: the next coordinator sends them again.
@@ -45,7 +51,7 @@ pub(super) struct Reign {
     waiting: HashMap<Waiter, oneshot::Sender<Reply>>,
     waiter_next: Waiter,
     proposals: FuturesOrdered<BoxFuture<'static, Decided>>,
-    marking: FuturesUnordered<BoxFuture<'static, String>>,
+    marking: FuturesUnordered<BoxFuture<'static, Marked>>,
 }
 
 impl Applied for Arc<OpenShard> {
@@ -86,7 +92,7 @@ impl Reign {
                 Some((id, decided)) = self.proposals.next() => {
                     self.machine.decided(self.now(), &id, decided, &self.shard);
                 }
-                Some(id) = self.marking.next() => self.machine.marked(self.now(), &id, &self.shard),
+                Some((id, left)) = self.marking.next() => self.marked(id, left),
                 request = requests.recv(), if open => match request {
                     Some(request) => self.take(request),
                     None => break false,
@@ -142,11 +148,18 @@ impl Reign {
 
     fn mark(&self, slot: Slot, id: String, ending: Ending) {
         let (endings, epoch) = (self.endings.clone(), self.coordinator_epoch(slot));
+        let mut all = async move { mark(&endings, ending, epoch).await }.boxed();
         let marked = async move {
-            mark(&endings, ending, epoch).await;
-            id
+            let is_over = timeout(HELD_UP, &mut all).await.is_ok();
+            (id, (!is_over).then_some(all))
         };
         self.marking.push(marked.boxed());
+    }
+
+    fn marked(&mut self, id: String, left: Option<BoxFuture<'static, ()>>) {
+        let Some(left) = left else { return self.machine.marked(self.now(), &id, &self.shard) };
+        self.machine.held_up(&id, &self.shard);
+        self.marking.push(left.map(|()| (id, None)).boxed());
     }
 
     /// The leader epoch of the id's partition of `__transaction_state`.

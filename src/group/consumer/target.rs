@@ -88,12 +88,22 @@ impl Live {
 fn matching(pattern: &str, view: &dyn View) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     // Only those that can be read are let in.
+    let mut given_up = 0;
     if let Ok(pattern) = Pattern::parse(pattern) {
-        view.each_topic(&mut |name| {
-            if pattern.matches(name) {
+        view.each_topic(&mut |name| match pattern.matches(name) {
+            Some(true) => {
                 names.insert(name.to_owned());
             }
+            Some(false) => {}
+            None => given_up += 1,
         });
+    }
+    if given_up > 0 {
+        tracing::warn!(
+            pattern,
+            topics = given_up,
+            "an expression takes too long on names of topics: they do not match"
+        );
     }
     names
 }

@@ -416,3 +416,24 @@ fn readers_of_a_group_do_not_see_it_change() {
     apply(&mut state, entry(TERM, 1, commit(at(topic(1), 0), 2)));
     assert_eq!(seen.offsets[&at(topic(1), 0)].offset, 1);
 }
+
+#[test]
+fn a_transactional_commit_of_many_partitions_takes_the_place_of_those_before() {
+    let mut state = shard();
+    let many = |from: i32, at_offset: i64| {
+        let offsets = (from..from + 50_000).map(|index| offset(at(topic(1), index), at_offset)).collect();
+        entry(TERM, 5, Change::TransactionalCommit { producer: PRODUCER, txn_no: 1, offsets })
+    };
+    assert_eq!(apply(&mut state, many(0, 1)), None);
+    assert_eq!(apply(&mut state, many(25_000, 2)), None);
+    // As an older broker may have written it: the last of a partition counts.
+    let named = |index, at_offset| offset(at(topic(1), index), at_offset);
+    let offsets = vec![named(1, 3), named(0, 4), named(1, 5)];
+    apply(&mut state, entry(TERM, 5, Change::TransactionalCommit { producer: PRODUCER, txn_no: 1, offsets }));
+    let waiting = pending(&state);
+    assert_eq!(waiting.len(), 75_000);
+    assert_eq!(waiting[waiting.len() - 2..], [at(topic(1), 0), at(topic(1), 1)]);
+    assert_eq!(end(&mut state, PRODUCER, 1, true), Ok(()));
+    let offsets = [0, 1, 2, 24_999, 25_000, 74_999].map(|index| committed(&state, at(topic(1), index)).unwrap().0);
+    assert_eq!(offsets, [4, 5, 1, 1, 2, 2]);
+}

@@ -1,6 +1,6 @@
 //! Offsets committed within transactions that are not decided yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -61,10 +61,13 @@ impl Pending {
         let state = self.producers.entry(producer.id).or_default();
         (state.epoch, state.open) = (producer.epoch, Some(txn_no));
         state.endings.ended = txn_no - 1;
-        for (partition, committed) in offsets {
-            state.offsets.retain(|((of, at), _)| of != group || *at != partition);
-            state.offsets.push(((group.to_owned(), partition), committed));
-        }
+        // A request may name a partition many times: its last word counts. One look at what waits already, however many
+        // there are: this runs on every replica, and nothing else of the shard meanwhile.
+        let mut named = HashSet::with_capacity(offsets.len());
+        let mut news: Vec<_> = offsets.into_iter().rev().filter(|(partition, _)| named.insert(*partition)).collect();
+        news.reverse();
+        state.offsets.retain(|((of, at), _)| of != group || !named.contains(at));
+        state.offsets.extend(news.into_iter().map(|(partition, committed)| ((group.to_owned(), partition), committed)));
         Ok(())
     }
 
@@ -96,7 +99,8 @@ impl Pending {
 
     /// Those of a group that are not newer than that.
     pub fn forget(&mut self, group: &str, partitions: &[Partition], until_ms: u64) {
-        self.retain(|(of, at), committed| of != group || !partitions.contains(at) || committed.at_ms > until_ms);
+        let gone: HashSet<&Partition> = partitions.iter().collect();
+        self.retain(|(of, at), committed| of != group || !gone.contains(at) || committed.at_ms > until_ms);
     }
 
     fn retain(&mut self, keep: impl Fn(&Of, &Committed) -> bool) {

@@ -17,7 +17,7 @@ pub struct Settings {
     pub wait: Duration,
     /// Asks that wait for one id; more are told at once.
     pub waiting_max: usize,
-    /// Transactions whose markers are written at a time.
+    /// Transactions whose markers are written at a time, those apart that are [held up](Coordinator::held_up).
     pub endings_max: usize,
     /// An id that nobody has used for so long is forgotten (Kafka: `transactional.id.expiration.ms`).
     pub id_expiration: Duration,
@@ -77,6 +77,7 @@ pub struct Coordinator {
     late: VecDeque<(Instant, String)>,
     /// Prepared, and too many others are marked now.
     unmarked: VecDeque<(Slot, String)>,
+    /// Those that have a place.
     marking: usize,
     commands: Vec<Command>,
 }
@@ -88,6 +89,8 @@ struct Live {
     proposed: Option<Vec<(Waiter, Reply)>>,
     /// Its markers are written, or wait for that.
     ending: bool,
+    /// It has one of the places of those that are marked at a time.
+    has_place: bool,
     waiting: VecDeque<Waiting>,
 }
 
@@ -100,7 +103,7 @@ struct Waiting {
 
 impl Live {
     fn new(slot: Slot) -> Live {
-        Live { slot, proposed: None, ending: false, waiting: VecDeque::new() }
+        Live { slot, proposed: None, ending: false, has_place: false, waiting: VecDeque::new() }
     }
 
     fn is_idle(&self) -> bool {
@@ -156,7 +159,7 @@ impl Coordinator {
 
     /// Every partition of the id's prepared transaction has its marker.
     pub fn marked(&mut self, now: Moment, id: &str, applied: &impl Applied) {
-        self.marking = self.marking.saturating_sub(1);
+        self.give_place_back(id);
         if let Some(live) = self.live.get_mut(id) {
             live.ending = false;
             let slot = live.slot;
@@ -165,11 +168,14 @@ impl Coordinator {
             }
             self.turn(now, id, applied);
         }
-        while self.marking < self.settings.endings_max
-            && let Some((slot, id)) = self.unmarked.pop_front()
-        {
-            self.mark(slot, id, applied);
-        }
+        self.mark_next(applied);
+    }
+
+    /// The id's markers take long: a shard may have lost its quorum, for good. They are sent again until they are written,
+    /// but others take the place, whose partitions are well.
+    pub fn held_up(&mut self, id: &str, applied: &impl Applied) {
+        self.give_place_back(id);
+        self.mark_next(applied);
     }
 
     /// Looks at every id: what a coordinator before left unfinished, what takes too long, what nobody needs.
@@ -282,6 +288,21 @@ impl Coordinator {
         }
     }
 
+    fn give_place_back(&mut self, id: &str) {
+        if let Some(live) = self.live.get_mut(id).filter(|live| live.has_place) {
+            live.has_place = false;
+            self.marking -= 1;
+        }
+    }
+
+    fn mark_next(&mut self, applied: &impl Applied) {
+        while self.marking < self.settings.endings_max
+            && let Some((slot, id)) = self.unmarked.pop_front()
+        {
+            self.mark(slot, id, applied);
+        }
+    }
+
     fn mark(&mut self, slot: Slot, id: String, applied: &impl Applied) {
         let one = applied.get(slot, &id).filter(|one| one.phase.is_prepared());
         let Some(one) = one else {
@@ -292,7 +313,10 @@ impl Coordinator {
         let partitions = one.partitions.iter().map(|(partition, shard)| (*partition, *shard)).collect();
         let commit = one.phase == Phase::PrepareCommit;
         let ending = Ending { producer: one.producer(), txn_no: one.txn_no, commit, partitions };
-        self.marking += 1;
+        if let Some(live) = self.live.get_mut(&id) {
+            live.has_place = true;
+            self.marking += 1;
+        }
         self.commands.push(Command::Mark { slot, id, ending });
     }
 

@@ -21,6 +21,9 @@ const NESTED_MAX: usize = 256;
 const COUNTS_MAX: usize = 16 * 1024;
 /// No topic has a longer name (Kafka: `Topic.MAX_NAME_LENGTH`).
 const NAME_BYTES_MAX: usize = 249;
+/// Steps that are made for one name, of some nanoseconds each. The longest list of alternatives takes an eighth of them; only
+/// repetitions of repetitions of long lists meet this end. Matching holds up all groups of a shard.
+const STEPS_MAX: u32 = 500_000;
 /// Whoever repeats more often than a name has bytes repeats nothing at least once, and might as well any number of times.
 const REPEATS_MAX: u32 = NAME_BYTES_MAX as u32 + 1;
 
@@ -68,14 +71,15 @@ impl Pattern {
         Ok(Pattern { root, nested: build.nested })
     }
 
-    pub fn matches(&self, name: &str) -> bool {
+    /// None when that takes too long to say.
+    pub fn matches(&self, name: &str) -> Option<bool> {
         if name.len() > NAME_BYTES_MAX {
-            return false;
+            return Some(false);
         }
-        let steps = vec![None; self.nested * (name.len() + 1)];
-        let mut start = Places::default();
-        start.insert(0);
-        Matching { name, steps }.ends(&self.root, start).contains(name.len())
+        let rounds = vec![None; self.nested * (name.len() + 1)];
+        let mut matching = Matching { name, rounds, steps_left: STEPS_MAX };
+        let ends = matching.ends(&self.root, Places::from_iter([0]));
+        (matching.steps_left > 0).then(|| ends.contains(name.len()))
     }
 }
 
@@ -143,8 +147,19 @@ impl Places {
         self
     }
 
+    fn count(self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
     fn iter(self) -> impl Iterator<Item = usize> {
-        (0..=NAME_BYTES_MAX).filter(move |at| self.contains(*at))
+        let bits = |(at, mut word): (usize, u64)| {
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+                word &= word - 1;
+                Some(at * 64 + bit)
+            })
+        };
+        self.0.into_iter().enumerate().flat_map(bits)
     }
 }
 
@@ -167,13 +182,18 @@ struct Matching<'a> {
     name: &'a str,
     /// Of each repetition of repetitions and each place, where one round ends. Each is found once, however many
     /// repetitions it is in.
-    steps: Vec<Option<Places>>,
+    rounds: Vec<Option<Places>>,
+    /// None left: nothing matches any more.
+    steps_left: u32,
 }
 
 impl Matching<'_> {
     /// Where a match can end that begins at one of these places.
     fn ends(&mut self, node: &Node, starts: Places) -> Places {
         let name = self.name;
+        if self.is_spent(starts) {
+            return Places::default();
+        }
         match node {
             Node::Literal(literal) => {
                 let follows = |at: &usize| name.as_bytes()[*at..].starts_with(literal);
@@ -226,14 +246,23 @@ impl Matching<'_> {
         }
     }
 
+    /// A place costs as much as a node.
+    fn is_spent(&mut self, starts: Places) -> bool {
+        self.steps_left = self.steps_left.saturating_sub(1 + starts.count());
+        self.steps_left == 0
+    }
+
     fn round(&mut self, repetition: &Repetition, starts: Places) -> Places {
         let Some(nested) = repetition.nested else { return self.ends(&repetition.of, starts) };
+        if self.is_spent(starts) {
+            return Places::default();
+        }
         let mut all = Places::default();
         for at in starts.iter() {
             let place = nested * (self.name.len() + 1) + at;
-            let known = self.steps[place];
+            let known = self.rounds[place];
             let ends = known.unwrap_or_else(|| self.ends(&repetition.of, Places::from_iter([at])));
-            self.steps[place] = Some(ends);
+            self.rounds[place] = Some(ends);
             all |= ends;
         }
         all
@@ -242,7 +271,11 @@ impl Matching<'_> {
 
 fn is_in(class: &Class, one: char) -> bool {
     match class {
-        Class::Unicode(class) => class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&one)),
+        Class::Unicode(class) => {
+            // In order, and apart.
+            let after = class.ranges().partition_point(|range| range.start() <= one);
+            after.checked_sub(1).is_some_and(|at| one <= class.ranges()[at].end())
+        }
         Class::Bytes(class) => {
             let byte = u8::try_from(one).ok();
             byte.is_some_and(|byte| class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&byte)))

@@ -119,3 +119,35 @@ fn so_many_are_marked_at_a_time_and_the_rest_in_turn() {
     bench.mark_all();
     assert!(ids.iter().all(|id| bench.shard.get(0, id).unwrap().phase == Phase::CompleteCommit));
 }
+
+#[test]
+fn markers_that_are_held_up_keep_no_other_transaction_from_ending() {
+    let mut bench = Bench::new();
+    let ids = ["a", "b", "c", "d", "e"];
+    for (n, id) in (0..).zip(ids) {
+        let mine = producer(n, 0);
+        bench.write(id, 0, Change::Init { producer: mine, last_epoch: -1, timeout_ms: TIMEOUT_MS }).unwrap();
+        bench.send_to(id, add(mine, [0]));
+        bench.write_all();
+        bench.send_to(id, end(mine, true));
+        bench.write_all();
+    }
+    let phase = |bench: &Bench, id: &str| bench.shard.get(0, id).unwrap().phase;
+    let held_up: Vec<_> = bench.endings.drain(..).collect();
+    assert_eq!(held_up.len(), 2);
+    for (id, _) in &held_up {
+        bench.machine.held_up(id, &bench.shard);
+        bench.collect();
+    }
+    assert_eq!(bench.endings.len(), 2, "others have their places");
+    // Said twice, it gives no place back that another has.
+    bench.machine.held_up(&held_up[0].0, &bench.shard);
+    bench.collect();
+    assert_eq!(bench.endings.len(), 2);
+    bench.mark_all();
+    assert!(ids[2..].iter().all(|id| phase(&bench, id) == Phase::CompleteCommit));
+    assert!(ids[..2].iter().all(|id| phase(&bench, id) == Phase::PrepareCommit));
+    bench.endings.extend(held_up);
+    bench.mark_all();
+    assert!(ids.iter().all(|id| phase(&bench, id) == Phase::CompleteCommit));
+}
