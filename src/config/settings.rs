@@ -61,7 +61,7 @@ settings! {
     hedge_percent: f64,
     /// An object is sealed at this size [default: 4MiB]
     object_bytes: Size,
-    /// Memory of all requests in progress; answers take up to 3/8 as much beside it [default: 1GiB]
+    /// Memory of all requests in progress; answers take up to 3/8 as much beside it, decoding up to 768MiB for moments [default: 1GiB]
     memory_bytes_max: Size,
     /// Memory of the read cache [default: 256MiB]
     cache_bytes: Size,
