@@ -105,24 +105,27 @@ impl Reign {
                     Some(request) => self.take_all(request, requests),
                     None => break false,
                 },
-                () = sleep_until(late_at), if open || requests.is_empty() => {
-                    if !self.catch_up(requests) {
-                        continue;
-                    }
-                    let now = Instant::now();
-                    self.view.refresh(self.cluster.view());
-                    self.groups.tick(now, &self.view);
-                    if now >= sweep_at {
-                        sweep_at = now + SWEEP_INTERVAL;
-                        self.sweep();
-                    }
-                }
+                () = sleep_until(late_at), if open || requests.is_empty() => self.late(&mut sweep_at, requests),
             }
         };
         for (_, answer) in self.waiting.drain() {
             let _ = answer.send(not_here());
         }
         goes_on
+    }
+
+    /// Does what is late by now, unless there is more to be taken before.
+    fn late(&mut self, sweep_at: &mut Instant, requests: &mut mpsc::Receiver<Request>) {
+        if !self.catch_up(requests) {
+            return;
+        }
+        let now = Instant::now();
+        self.view.refresh(self.cluster.view());
+        self.groups.tick(now, &self.view);
+        if now >= *sweep_at {
+            *sweep_at = now + SWEEP_INTERVAL;
+            self.sweep();
+        }
     }
 
     fn is_open(&self) -> bool {
@@ -348,37 +351,5 @@ pub(crate) fn outcome(answer: Answer) -> Result<(), ErrorCode> {
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-    use crate::cluster::{NewTopic, RootEntry};
-
-    #[test]
-    fn only_topics_that_come_grow_or_go_have_subscriptions_looked_up_again() {
-        let mut known = Known { root: Arc::default(), version: 1 };
-        let mut root = RootState::default();
-        let mut after = |entry: RootEntry| {
-            root.apply(entry);
-            known.refresh(Arc::new(root.clone()));
-            let mut names = Vec::new();
-            known.each_topic(&mut |name| names.push(name.to_owned()));
-            (known.version(), names)
-        };
-        let id = TopicId::from_bytes([1; 16]);
-        after(RootEntry::CreateShard { replication_factor: 1, voters: vec![1], preferred: 1 });
-        after(RootEntry::IssueProducerIds { count: 1000 });
-        let new = NewTopic {
-            id,
-            name: "t".into(),
-            replication_factor: 1,
-            partitions: 3,
-            configs: Default::default(),
-            assigned: Vec::new(),
-        };
-        assert_eq!(after(RootEntry::CreateTopic(new)), (1, vec![]), "it has no partition yet");
-        assert_eq!(after(RootEntry::SetLive { topic: id, partitions: 2 }), (2, vec!["t".to_owned()]));
-        assert_eq!(after(RootEntry::IssueProducerIds { count: 1000 }).0, 2);
-        assert_eq!(after(RootEntry::SetLive { topic: id, partitions: 3 }).0, 3);
-        assert_eq!(after(RootEntry::DeleteTopic { topic: id, epoch: 1 }), (4, vec![]));
-        assert_eq!(after(RootEntry::Gone { topic: id }), (4, vec![]));
-    }
-}
+#[path = "reign_test.rs"]
+mod test;

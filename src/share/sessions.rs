@@ -65,6 +65,8 @@ impl Sessions {
         added: Vec<Partition>,
         forgotten: &[Partition],
     ) -> Result<Vec<Partition>, ErrorCode> {
+        // A request may forget more than a session has, and all sessions wait meanwhile.
+        let forgotten: HashSet<&Partition> = forgotten.iter().collect();
         let mut all = self.all.lock().expect("no holder panics");
         let session = all.get_mut(key).ok_or(ErrorCode::ShareSessionNotFound)?;
         if session.epoch != epoch {
