@@ -5,9 +5,9 @@
 //! Promises: requests of one connection are started in the order they came and may overlap; their
 //! answers leave in that order. A frame is charged against the shared memory budget before its body is
 //! read, and until its answer is made: no budget, no reading. What decoding may take beyond is charged only while it
-//! decodes, to a budget of its own: a frame that is announced and does not come takes none of it. Answers have a budget of their own, of which
-//! slow readers get a part and no more ([`Answers`](crate::types::Answers)). What one client sends can close its own connection and
-//! nothing else.
+//! decodes, to a budget of its own: a frame that is announced and does not come takes none of it. Answers have a
+//! budget of their own, of which slow readers get a part and no more ([`Answers`](crate::types::Answers)). What one
+//! client sends can close its own connection and nothing else.
 //!
 //! Never: what a request means. Only ApiVersions is answered here, since it describes this room.
 //!
