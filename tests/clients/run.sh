@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the stock-client suites against a cluster, each installing what it needs.
 #
-#   run.sh BOOTSTRAP [SUITE…]       suites: rdkafka confluent kafka-python kcat java franz kafkajs kafka-go
+#   run.sh BOOTSTRAP [SUITE…]       suites: rdkafka confluent kafka-python kcat java franz kafkajs kafka-go sarama
 #
 # BROKERS=N is the number of brokers (1); ZONES=az1=HOST:PORT,… adds the cases across zones. One line for
 # each suite at the end; logs stay in target/clients/logs. Exits 1 when a case failed or a suite did not run to its end.
@@ -26,13 +26,13 @@ suite() {
     kafka-python) install_python && "$BUILD/python/bin/python" "$HERE/python/cases.py" kafka_python "$BOOTSTRAP" ;;
     kcat) install_kcat && "$HERE/kcat/run.sh" "$BOOTSTRAP" ;;
     java) "$HERE/java/run.sh" "$BOOTSTRAP" ;;
-    franz | kafka-go) install_go "$1" && "$BUILD/$1" "$BOOTSTRAP" ;;
+    franz | kafka-go | sarama) install_go "$1" && "$BUILD/$1" "$BOOTSTRAP" ;;
     kafkajs) install_kafkajs && NODE_PATH=$BUILD/kafkajs/node_modules node "$HERE/kafkajs/cases.js" "$BOOTSTRAP" ;;
     *) echo "no such suite" && return 2 ;;
     esac
 }
 
-[ $# -gt 0 ] || set -- rdkafka confluent kafka-python kcat java franz kafkajs kafka-go
+[ $# -gt 0 ] || set -- rdkafka confluent kafka-python kcat java franz kafkajs kafka-go sarama
 failed=0 lines=()
 for name in "$@"; do
     log=$BUILD/logs/$name.log
