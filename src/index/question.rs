@@ -228,8 +228,28 @@ pub(super) fn enough(replies: &Replies, bytes_min: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::{Create, Entry, State};
-    use crate::types::TopicId;
+    use crate::shard::{Append, Batch, Create, Entry, Part, State};
+    use crate::types::{ObjectId, StorageClass, TopicId};
+
+    #[test]
+    fn pointers_that_are_left_out_are_told_of_as_more() {
+        let mut state = State::default();
+        let (topic, partitions, fences) = (TopicId::ZERO, vec![0], vec![]);
+        let create = Create { topic, partitions, epoch_base: 0, append_time: false, fences };
+        state.apply(3, &Entry::Create(create).encode()).unwrap();
+        for sequence in 1..=3 {
+            let object = ObjectId { broker: 0, epoch: 1, sequence, attempt: 1, class: StorageClass::Regional };
+            let batch = Batch { len: 100, span: 1, max_timestamp: 0, sequence: None };
+            let parts = vec![Part { slot: 0, start: 0, batches: vec![batch] }];
+            let append = Append { object, previous: sequence - 1, parts };
+            state.apply(3, &Entry::Append { append_time: 0, append }.encode()).unwrap();
+        }
+        let mut found = look(state.slot(0).unwrap(), 0, 1 << 20, false).unwrap();
+        found.keep(3);
+        assert_eq!((found.pointers.len(), found.more), (3, false));
+        found.keep(2);
+        assert_eq!((found.pointers.len(), found.more), (2, true));
+    }
 
     #[test]
     fn an_epoch_that_is_not_known_here_yet_is_no_cut_log() {

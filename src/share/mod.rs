@@ -43,6 +43,8 @@ mod wire;
 #[cfg(test)]
 mod delivery_test;
 #[cfg(test)]
+mod offsets_served_test;
+#[cfg(test)]
 mod served_test;
 
 use std::sync::Arc;
